@@ -20,6 +20,9 @@ from core.batch.models import Cell, RunSummary
 from core.fleet.models import Device, Health
 from core.secret_rule import KNOWN_NAMES, SecretNames
 from core.service.console import (
+    AgentChanged,
+    AgentRemoved,
+    AgentState,
     ApprovalChanged,
     CellChanged,
     ConsoleState,
@@ -70,6 +73,7 @@ class AppState(QObject):
 
     Signals:
         devices_changed: a device came, went or is different; read `devices`.
+        agents_changed: an agent came, went or stands otherwise; read `agents`.
         approvals_changed: the queue is different; read `approvals`, and `ended_approvals` for what left it.
         runs_changed(run): this run's summary is different; an empty name means that any may be.
         cell_changed(cell): one cell of a run, as a `Cell`; the newest of each cell since the last signal.
@@ -83,6 +87,7 @@ class AppState(QObject):
     """
 
     devices_changed = Signal()
+    agents_changed = Signal()
     approvals_changed = Signal()
     runs_changed = Signal(str)
     cell_changed = Signal(object)
@@ -102,6 +107,7 @@ class AppState(QObject):
         self.service_started_at = ""
         self.service_pid = 0
         self.devices: dict[str, Device] = {}
+        self.agents: dict[str, AgentState] = {}
         self.approvals: dict[str, Approval] = {}
         self.ended_approvals: dict[str, Approval] = {}
         self.runs: dict[str, RunSummary] = {}
@@ -149,6 +155,7 @@ class AppState(QObject):
         self.version, self.home, self.home_key = state.version, state.home, state.home_key
         self.service_started_at, self.service_pid = state.service_started_at, state.service_pid
         self.devices = {device.name: device for device in sorted(state.devices, key=lambda one: one.name)}
+        self.agents = {agent.name: agent for agent in state.agents}
         self.approvals = {one.id: one for one in state.approvals if one.state is ApprovalState.WAITING}
         self.runs = {run.id: run for run in state.runs}
         self.journal, self.policy = state.journal, state.policy
@@ -158,7 +165,7 @@ class AppState(QObject):
         self.loaded = True
         self._cells.clear()
         self._dirty_runs = {""}
-        self._mark("reset", "devices", "approvals", "runs", "journal", "control")
+        self._mark("reset", "devices", "agents", "approvals", "runs", "journal", "control")
 
     def apply(self, event: Event) -> None:
         """Take over one event; `Missed` is the link's business."""
@@ -172,6 +179,12 @@ class AppState(QObject):
             case DeviceForgotten(name=name):
                 self.devices.pop(name, None)
                 self._mark("devices")
+            case AgentChanged(agent=agent):
+                self.agents[agent.name] = agent
+                self._mark("agents")
+            case AgentRemoved(name=name):
+                self.agents.pop(name, None)
+                self._mark("agents")
             case ApprovalChanged(approval=approval):
                 self._take_approval(approval)
                 self._mark("approvals")
@@ -232,6 +245,7 @@ class AppState(QObject):
             ("service", self.service_changed),
             ("control", self.control_changed),
             ("devices", self.devices_changed),
+            ("agents", self.agents_changed),
             ("approvals", self.approvals_changed),
             ("journal", self.journal_changed),
             ("work", self.work_changed),

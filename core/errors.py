@@ -43,6 +43,7 @@ class ErrorCode(StrEnum):
     QUEUE_FULL = "queue_full"
     RATE_LIMITED = "rate_limited"
     AGENT_UNKNOWN = "agent_unknown"
+    AGENT_PAUSED = "agent_paused"
     STOPPED = "stopped"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
@@ -103,6 +104,7 @@ ADVICE: dict[ErrorCode, Advice] = {
     ErrorCode.AGENT_UNKNOWN: Advice(
         False, "Ask an operator for a token (quarterdeck agents add NAME), and start again with it."
     ),
+    ErrorCode.AGENT_PAUSED: Advice(True, "Wait until an operator lets the agent go on, then ask again."),
     ErrorCode.STOPPED: Advice(True, "Resume in the console, then run again."),
     ErrorCode.CANCELLED: Advice(True, "Run again if it is still wanted."),
     ErrorCode.SKIPPED: Advice(True, "Look at the step that did not succeed, then run what is left."),
@@ -229,6 +231,7 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.QUEUE_FULL: Refused,
     ErrorCode.RATE_LIMITED: Refused,
     ErrorCode.AGENT_UNKNOWN: Refused,
+    ErrorCode.AGENT_PAUSED: Refused,
     ErrorCode.STOPPED: Refused,
     ErrorCode.CANCELLED: Refused,
     ErrorCode.SKIPPED: Refused,

@@ -70,10 +70,20 @@ def new_uuid() -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
+# The last second that was put into words, and the words: six stamps of a command and its entries take 17 µs
+# with `strftime` for each, a thirtieth of the command. One tuple, so that threads see both or neither.
+_last_second = (-1, "")
+
+
 def _now() -> str:
     """The present time in UTC, ISO 8601 with microseconds, without a zone."""
+    global _last_second
     second, rest = divmod(time.time_ns(), 1_000_000_000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(second))}.{rest // 1000:06d}"
+    known, words = _last_second
+    if known != second:
+        words = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        _last_second = (second, words)
+    return f"{words}.{rest // 1000:06d}"
 
 
 def now_utc() -> str:

@@ -18,7 +18,7 @@ from app.widgets.labels import Label
 from app.widgets.layouts import vbox
 from app.widgets.util import debounce
 from core.schema_forms.form import form_for
-from core.schema_forms.json_values import UNSET, Path, is_expression, same_json, value_at
+from core.schema_forms.json_values import UNSET, Path, holds_expression, same_json, value_at
 from core.schema_forms.secrets import secret_arguments
 from core.schema_forms.validator import FieldError
 
@@ -140,7 +140,7 @@ class SchemaForm(QWidget):
         value = self.value()
         found = [error for error in self._check.errors(value) or () if error.path not in seen]
         if self._options.expressions:
-            found = [error for error in found if not is_expression(value_at(value, error.path))]
+            found = [error for error in found if not holds_expression(value_at(value, error.path))]
         return own + found
 
     def not_sent(self) -> FieldError | None:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter
 from app.items.table_model import Cell, Column, Kind
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import cell_look, health_look, plan_look, risk_look
+from app.theme.status_styles import cell_look, health_look, plan_look, risk_look, server_look
 from app.theme.theme import Theme
 from app.theme.tokens import FRAME
 from app.widgets import painting
@@ -44,6 +44,8 @@ def paint_cell(
             paint_state(painter, rect, health_look(what.text), theme, HEALTH_SHAPE, step=step)
         case Kind.PLAN:
             paint_state(painter, rect, plan_look(what.text), theme, step=step)
+        case Kind.SERVER:
+            paint_state(painter, rect, server_look(what.text), theme, HEALTH_SHAPE, step=step)
         case _:
             _paint_words(painter, rect, column, what, muted, theme)
 
@@ -122,7 +124,8 @@ def cell_width(column: Column[Any], cell: str | Cell, theme: Theme) -> float:
     """The width that a cell's content needs."""
     what = cell if isinstance(cell, Cell) else Cell(cell)
     looks = {
-        Kind.RISK: risk_look, Kind.VERDICT: cell_look, Kind.HEALTH: health_look, Kind.PLAN: plan_look
+        Kind.RISK: risk_look, Kind.VERDICT: cell_look, Kind.HEALTH: health_look, Kind.PLAN: plan_look,
+        Kind.SERVER: server_look,
     }  # fmt: skip
     if column.kind in looks:
         return 20.0 + painting.text_width(looks[column.kind](what.text).word, theme)

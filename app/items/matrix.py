@@ -119,6 +119,11 @@ class MatrixView(AnimatedItemView, QTableView):
         del row
         return "base"
 
+    def device_note(self, row: int) -> str:
+        """A word at the right of a device's name, above which a stronger line begins."""
+        del row
+        return ""
+
     def spread(self) -> None:
         """Share the width among the steps."""
         raise NotImplementedError
@@ -203,7 +208,9 @@ class DeviceHead(QHeaderView):
         # Only the longest by letters are measured: a thousand names in a thousand font lookups would show.
         longest = sorted(names, key=len, reverse=True)[:12]
         widest = max((painting.text_width(name, theme, self._role()) for name in longest), default=60.0)
-        self._width = max(self._view.least_names, round(widest) + self._view.beside_name)
+        notes = (self._view.device_note(row) for row in range(len(self._view.matrix_model.devices)))
+        note = max((painting.text_width(note, theme, "meta") + 16 for note in {*notes} if note), default=0)
+        self._width = max(self._view.least_names, round(widest + note) + self._view.beside_name)
         self.setFixedWidth(self._width)
 
     def _role(self) -> str:
@@ -236,6 +243,10 @@ class DeviceHead(QHeaderView):
         if self._banded[device]:
             paint_production_band(painter, QRectF(rect.x() + 3, rect.y() + 1, 5, rect.height() - 3), theme)
         room = _room(rect, self._view.lines_down).adjusted(0, 0, -2, 0)
+        if note := self._view.device_note(logical):
+            painter.fillRect(rect.x(), rect.y(), rect.width(), 1, theme.color("control"))
+            edge = room.adjusted(0, 0, -8, 0)
+            painting.text(painter, edge, note, theme, "meta", "text3", Qt.AlignmentFlag.AlignRight)
         painting.text(painter, room, one_line(device), theme, self._role(), elide=Qt.TextElideMode.ElideNone)
         painter.restore()
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from PySide6.QtCore import QObject, Qt
 
 from app.items.keyed_model import NO_PARENT, Index, KeyedModel
-from app.theme.status_styles import cell_look, health_look, plan_look, risk_look
+from app.theme.status_styles import cell_look, health_look, plan_look, risk_look, server_look
 from app.widgets.labels import escaped_tooltip
 
 Item = TypeVar("Item")
@@ -35,6 +35,7 @@ class Kind(StrEnum):
     VERDICT = "verdict"  # the cell is a verdict or a cell state
     HEALTH = "health"
     PLAN = "plan"
+    SERVER = "server"  # the cell is a hosted server's state
     SPARK = "spark"  # `Cell.spark` as a line, the cell's text at its right
 
 
@@ -122,6 +123,8 @@ def spoken(kind: Kind, text: str) -> str:
             return health_look(text).word
         case Kind.PLAN:
             return plan_look(text).word
+        case Kind.SERVER:
+            return server_look(text).word
         case _:
             return text
 

@@ -15,9 +15,13 @@ from core.text import escape_hidden
 MOST_SAID = 2000
 
 
-def asker_words(actor: str) -> str:
-    """Who asks, in full; of a window that proved no operator, that it is not proved."""
-    return one_line(person_words(actor) if actor.startswith("window:") else actor)
+def asker_words(actor: str, program: str = "") -> str:
+    """Who asks, in full; of a window that proved no operator, that it is not proved.
+
+    `program` is what an agent's program calls itself, which is not checked.
+    """
+    words = one_line(person_words(actor) if actor.startswith("window:") else actor)
+    return f"{words} (calls itself {one_line(program)})" if program else words
 
 
 def is_agent(actor: str) -> bool:
@@ -51,11 +55,11 @@ class Quote(Card):
         self.add(self.words)
         self.add(self.who)
 
-    def show_said(self, said: str, actor: str) -> None:
-        """Show what `actor` says."""
+    def show_said(self, said: str, actor: str, program: str = "") -> None:
+        """Show what `actor` says, and what its program calls itself."""
         self.setVisible(bool(said.strip()))
         self.title.setText(f"The {'agent' if is_agent(actor) else 'asker'} says (not checked)")
         self._icon.set_icon("agent" if is_agent(actor) else "operator")
         self.words.setText(quoted(said))
-        self.who.setText(asker_words(actor))
+        self.who.setText(asker_words(actor, program))
         self.setAccessibleName(f"{self.title.text()}: {self.words.text()}")

@@ -69,6 +69,7 @@ class Command:
     sent: Entry | None = None
     ended: Entry | None = None
     late: Entry | None = None
+    has_output: bool = False
 
     @property
     def denied_by(self) -> str:
@@ -104,6 +105,8 @@ class Command:
                 self.ended = entry
             case Kind.LATE_ANSWER_RECEIVED:
                 self.late = entry
+            case Kind.PROGRESS_REPORTED:
+                self.has_output = self.has_output or bool(_text(body, "stream"))
 
 
 def read_command(

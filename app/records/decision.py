@@ -268,13 +268,13 @@ class UndoBox(Notice):
     def __init__(self) -> None:
         super().__init__("no_undo", "No undo is recorded.")
 
-    def show_undo(self, decision: Decision) -> None:
-        """Show another decision's undo."""
+    def show_undo(self, decision: Decision, way: str = "") -> None:
+        """Show another decision's undo; `way` are the words of a link to where it is done, if it can be."""
         fact, detail = undo_words(decision)
         look = "can_undo" if decision.reversible else "no_undo"
         if not decision.reversible and decision.effect is not Effect.OBSERVE and decision.undo:
             look = "cannot_undo"
-        self.say(look, fact, one_line(detail))
+        self.say(look, fact, one_line(detail), way if look == "can_undo" else "")
 
 
 class DecisionView(QWidget):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from app.text import count_words, left_words, one_line, parse_time, person_words, plural, with_nothing_sent
 from app.theme.status_styles import StateLook, cell_look
-from core.batch.models import Cell, CellState, Run, RunState, RunSummary, Step, flatten
+from core.batch.models import ApprovalStep, Cell, CellState, Run, RunState, RunSummary, Step, flatten
+from core.commitments import marked_objects
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
+from core.text import shorten_middle
 
 _OPEN = (CellState.RUNNING, CellState.RETRYING, CellState.WAITING, CellState.CANCEL_ASKED)
 NEEDS_A_LOOK = frozenset({"waiting", "failed", "refused", "unknown", "no_effect", "interrupted"})
+SECRET_DOTS = "•••"
 LOOK_FILTER = "needs_a_look"
 
 
@@ -28,7 +32,13 @@ class Group:
 
 
 GROUPS = (
-    Group("done", "done", "done", ("confirmed", "unverified", "done"), "ok"),
+    Group(
+        "done",
+        "done",
+        "done",
+        ("confirmed", "unverified", "done", "done_by_hand", "recovered", "done_before"),
+        "ok",
+    ),
     Group("running", "running", "running", ("running", "retrying", "cancel_asked"), "accent_fill"),
     Group("waiting", "waits for you", "waits", ("waiting",), "waiting"),
     Group("unknown", "unknown", "unknown", ("unknown",), "unknown"),
@@ -64,6 +74,9 @@ def look_key(cell: Cell, run_ended: bool) -> str:
     In a run that has ended, what was still under way was interrupted by the end of the service.
     """
     if cell.state is CellState.DONE:
+        if cell.settled or cell.recovered_by or cell.carried_from:
+            # The result, if there is one, is that of the command which failed.
+            return "done_by_hand" if cell.settled else "recovered" if cell.recovered_by else "done_before"
         verdict = cell.result.verdict if cell.result else None
         claimed = (Verdict.CONFIRMED, Verdict.UNVERIFIED, Verdict.NO_EFFECT)
         return verdict.value if verdict in claimed and verdict is not None else "done"
@@ -187,6 +200,42 @@ def who_refused(cell: Cell, decided_by: str = "") -> tuple[str, str]:
 def step_of(run: Run, step: str) -> Step | None:
     """A step of the run's batch by its id."""
     return next((one for one in flatten(run.batch.steps) if one.id == step), None)
+
+
+def rules_of(run: Run, step: str) -> list[tuple[str, str]]:
+    """What the batch says of a step beside its call, as labels and words: when it runs, what is expected."""
+    entry = next((one for one in run.batch.steps if isinstance(one, ApprovalStep) and one.id == step), None)
+    if entry is not None:
+        asked = [("Asks", one_line(entry.approval.question)), ("When", one_line(entry.when or ""))]
+        return [(label, words) for label, words in asked if words]
+    found = step_of(run, step)
+    if found is None:
+        return []
+    retry = ""
+    if found.retry is not None:
+        codes = f" on {', '.join(code.value for code in found.retry.on)}" if found.retry.on else ""
+        retry = f"up to {plural(found.retry.times, 'time')}{codes}, {found.retry.backoff:g} s apart at first"
+    recovers = next((one.id for one in flatten(run.batch.steps) if step in [r.id for r in one.recover]), "")
+    rules = [
+        ("When", one_line(found.when or "")),
+        ("Expects", one_line("; ".join(found.expect))),
+        ("Retried", retry),
+        ("Recovered by", one_line(", ".join(inner.id for inner in found.recover))),
+        ("Recovers", one_line(recovers)),
+        ("Step says", one_line(found.note)),
+    ]
+    return [(label, words) for label, words in rules if words]
+
+
+def inputs_words(run: Run) -> str:
+    """The values of the run's inputs on one line; secret ones as dots."""
+    return ", ".join(f"{name} = {_input_words(value)}" for name, value in run.inputs.items())
+
+
+def _input_words(value: object) -> str:
+    if next(marked_objects(value), None) is not None:
+        return SECRET_DOTS
+    return shorten_middle(one_line(value if isinstance(value, str) else json.dumps(value)), 60)
 
 
 def effect_words(summary: RunSummary) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 class OpenDevice:
     """Fleet: show this device, with one tool open.
 
-    `tab` is one of `overview`, `tools`, `try`, `recent`, `link`.
+    `tab` is one of `overview`, `tools`, `servers`, `try`, `recent`, `link`.
     """
 
     device: str
@@ -51,12 +51,23 @@ class OpenApproval:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenAgent:
+    """Agents: show this agent."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
 class OpenRun:
-    """Runs: show this run, and the drawer of one cell when `device` and `step` are given."""
+    """Runs: show this run, and the drawer of one cell when `device` and `step` are given.
+
+    With `undo` ask whether it is to be undone, if it has ended.
+    """
 
     run: str
     device: str | None = None
     step: str | None = None
+    undo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +121,7 @@ Target = (
     | OpenTool
     | OpenBatch
     | OpenApproval
+    | OpenAgent
     | OpenRun
     | OpenReplay
     | OpenQuery

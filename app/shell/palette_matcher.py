@@ -15,7 +15,7 @@ from rapidfuzz import fuzz
 from app.screens.targets import Target
 
 COMMANDS = "Commands"
-GROUPS = (COMMANDS, "Call a tool", "Devices", "Approvals", "Batches and runs", "Journal")
+GROUPS = (COMMANDS, "Call a tool", "Devices", "Approvals", "Batches and runs", "Agents", "Journal")
 LEAST_FIT = 78.0
 SHORTEST_FUZZY = 4
 # Below every word that is in the line itself, above what is only like one.

@@ -13,7 +13,16 @@ from app.records.run_search import RunSearch
 from app.records.run_text import actor_words, devices_words, effect_words
 from app.screens.fleet.device_rows import platform_icon, title_of
 from app.screens.journal.entry_text import device_words, entry_words
-from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenEntry, OpenQuery, OpenRun, OpenTool
+from app.screens.targets import (
+    OpenAgent,
+    OpenApproval,
+    OpenBatch,
+    OpenDevice,
+    OpenEntry,
+    OpenQuery,
+    OpenRun,
+    OpenTool,
+)
 from app.service_client import ConsoleLink
 from app.shell.palette_matcher import COMMANDS, Match, Result
 from app.shell.shortcuts_dialog import chord_words
@@ -97,6 +106,13 @@ class Providers(QObject):
                 f"run/{run.id}", "Batches and runs", one_line(run.name), ", ".join(filter(None, words)),
                 "runs", "runs", OpenRun(run.id), state=run.state.value, state_of="run",
                 fits=query if run.id in matches else "",
+            )  # fmt: skip
+        for agent in self._state.agents.values():
+            words = ["paused"] if agent.settings.paused else []
+            words += [one_line(one.program.words) for one in agent.connections] or ["not connected"]
+            yield Result(
+                f"agent/{agent.name}", "Agents", agent.name, ", ".join(words), "agent", "agents",
+                OpenAgent(agent.name),
             )  # fmt: skip
         if query.strip():
             yield self._journal_hit(query)

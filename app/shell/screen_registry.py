@@ -41,7 +41,7 @@ class ScreenEntry:
 
 SCREENS: tuple[ScreenEntry, ...] = tuple(
     ScreenEntry(name, name.capitalize(), name, f"app.screens.{name}.screen", f"{name.capitalize()}Screen")
-    for name in ("fleet", "batch", "approvals", "runs", "replay", "journal", "settings")
+    for name in ("fleet", "batch", "approvals", "runs", "replay", "journal", "agents", "settings")
 )
 
 

@@ -15,7 +15,7 @@ from app.widgets.shortcut_label import ShortcutLabel
 
 EVERYWHERE: tuple[tuple[str, str], ...] = (
     ("Ctrl+K", "Find devices, tools, runs, entries, commands"),
-    ("Alt+1", "First screen, up to Alt+7"),
+    ("Alt+1", "First screen, up to Alt+8"),
     ("Ctrl+B", "Narrow or wide navigation"),
     ("Ctrl+F", "Filter of this screen"),
     ("F6", "Next pane"),

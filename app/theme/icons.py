@@ -27,6 +27,7 @@ ICONS: dict[str, str] = {
     "runs": "table",
     "replay": "filmstrip",
     "journal": "notebook-outline",
+    "agents": "robot-outline",
     "settings": "cog-outline",
     "run": "play",
     "pause": "pause",

@@ -55,6 +55,10 @@ CELLS: dict[str, StateLook] = VERDICTS | {
     "cancel_asked": StateLook("cancel asked", "stop_ring", "warn", "warn", "warn_tint"),
     "interrupted": StateLook("interrupted", "pause", "fail", "fail", "fail_tint"),
     "done": StateLook("done", "check_disc", "ok"),
+    # Not what was observed of the step's own command.
+    "done_by_hand": StateLook("done by hand", "check_ring", "text2"),
+    "recovered": StateLook("recovered", "check_ring", "text2"),
+    "done_before": StateLook("done before", "check_ring", "text2"),
 }
 
 PLANS: dict[str, StateLook] = {
@@ -71,6 +75,15 @@ HEALTHS: dict[str, StateLook] = {
     "stale": StateLook("Stale", "half", "warn", "warn"),
     "reconnecting": StateLook("Reconnecting", "sync", "warn", "warn"),
     "offline": StateLook("Offline", "circle_off", "text3", "text3"),
+}
+
+# Of MCP servers that devices host.
+SERVERS: dict[str, StateLook] = {
+    "starting": StateLook("starting", "ring", "accent", "text", "accent_tint"),
+    "ready": StateLook("ready", "circle", "ok"),
+    "restarting": StateLook("restarting", "sync", "warn", "warn"),
+    "failed": StateLook("failed", "cross_octagon", "fail", "fail"),
+    "off": StateLook("switched off", "circle_off", "text3", "text3"),
 }
 
 
@@ -95,3 +108,8 @@ def plan_look(state: str) -> StateLook:
     return PLANS.get(state.lower().replace(" ", "_")) or StateLook(
         state, "help_rhombus", "unknown", "unknown"
     )
+
+
+def server_look(state: str) -> StateLook:
+    """The look of a hosted server's state; one that is not in the list is shown as it is, as unknown."""
+    return SERVERS.get(state.lower()) or StateLook(state, "help_rhombus", "unknown", "unknown")

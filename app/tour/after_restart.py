@@ -28,7 +28,7 @@ async def small_window(stage: TourContext) -> None:
     """Each screen in a window of 1280 by 720."""
     hand = stage.hand
     hand.window.resize(1280, 720)
-    for screen in ("Batch", "Approvals", "Runs", "Replay", "Journal", "Fleet"):
+    for screen in ("Batch", "Approvals", "Runs", "Replay", "Journal", "Agents", "Fleet"):
         await hand.press(screen)
         if screen == "Batch":
             await hand.until("the plan is made", lambda: says(hand, "1 ask"))

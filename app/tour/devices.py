@@ -62,7 +62,8 @@ class DemoDevices:
         if not state.exists():
             state.mkdir(parents=True)
             self.folder(name).mkdir()
-            (state / "device.toml").write_text(f'roots = ["{self.folder(name)}"]\n', "utf-8")
+            settings = f'servers_from_console = true\nroots = ["{self.folder(name)}"]\n'
+            (state / "device.toml").write_text(settings, "utf-8")
         return state
 
     def _command(self, name: str, words: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.query import Mutation
+from app.screens.fleet.device_tabs import TABS
 from app.tour.context import Scene, TourContext, says
 from app.tour.signing import accept_settings, sign
 from app.tour.ui_driver import UiDriver
@@ -24,6 +25,9 @@ from core.fleet.models import DeviceSettings, Health, Pairing
 from core.service.wishes import pairing_change
 
 DIALS, LISTENS, PLAIN = "db-4", "crane-2", "build-7"
+SERVERS = (
+    '{"mcpServers": {"tickets": {"command": "npx", "args": ["-y", "ticket-server"], "env": {"KEY": "k-1"}}}}'
+)
 
 
 async def pair(stage: TourContext) -> None:
@@ -102,7 +106,7 @@ async def wall(stage: TourContext) -> None:
 
 
 async def page(stage: TourContext) -> None:
-    """The page of a device: health, tools with their contracts and sources, one call on trial."""
+    """The page of a device: health, tools with contracts and sources, its servers, one call on trial."""
     hand = stage.hand
     devices = await hand.find(QTableView, "Devices")
     await hand.choose(devices, DIALS)
@@ -111,7 +115,14 @@ async def page(stage: TourContext) -> None:
     await hand.choose(tools, "write_file")
     await hand.look("device-page")
     tabs = await hand.find(QTabBar, "About the device")
-    tabs.setCurrentIndex(2)
+    tabs.setCurrentIndex(TABS.index("servers"))
+    await hand.until("its servers are read", lambda: says(hand, "It hosts no MCP server."))
+    await hand.press("Add a server…")
+    pasted = await hand.find(QPlainTextEdit, "Paste mcpServers JSON")
+    pasted.insertPlainText(SERVERS)
+    await hand.look("device-servers")
+    await hand.press("Back to the servers")
+    tabs.setCurrentIndex(TABS.index("try"))
     await hand.pick("Tool", "get_system_info")
     await hand.pick("info_type, required", "memory")
     await hand.press("Call")
@@ -128,7 +139,7 @@ async def revoke(stage: TourContext) -> None:
     await hand.choose(devices, PLAIN)
     await hand.key("Return", devices)
     tabs = await hand.find(QTabBar, "About the device")
-    tabs.setCurrentIndex(4)
+    tabs.setCurrentIndex(TABS.index("link"))
     await hand.press("Run the doctor")
     await hand.until("the doctor is done", lambda: says(hand, "as it should be"))
     await hand.look("device-doctor")

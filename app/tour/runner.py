@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication
 from app.main import ConsoleApplication, attach, layout_store, theme_from
 from app.theme.icons import load_icons
 from app.tour.after_restart import AFTER_RESTART
+from app.tour.agents_scenario import AGENT_SCENES
 from app.tour.album import Album
 from app.tour.approval_scenario import APPROVAL_SCENES
 from app.tour.context import PASSPHRASE, Scene, TourContext, play
@@ -35,7 +36,7 @@ _SETTINGS = 'listen = "127.0.0.1:{port}"\n'
 # Settings that were accepted in the first sitting hold in the second.
 SITTINGS: list[list[Scene]] = [
     [*SCENES, *FLEET_SCENES],
-    [*APPROVAL_SCENES, *POLICY_SCENES],
+    [*APPROVAL_SCENES, *POLICY_SCENES, *AGENT_SCENES],
     AFTER_RESTART,
 ]
 
@@ -74,7 +75,9 @@ async def _agent(home: Home) -> Console:
         token = (await terminal.agents.add(AGENT, settings, signed)).token
     finally:
         await terminal.close()
-    return await ensure_service(home, client="agent", actor=f"agent:{AGENT}", token=token)
+    agent = await ensure_service(home, client="agent", actor=f"agent:{AGENT}", token=token)
+    await agent.agents.introduce("stdio", "field-survey", "1.4")
+    return agent
 
 
 async def _play(

@@ -27,10 +27,11 @@ class Approval(FrozenModel):
 
     `asked_at` and `expires_at` are UTC, ISO 8601. `remaining_s` does not count down while a client has the
     card open (up to the queue's limit). `approvers` distinct operators must approve it; `signed` has the
-    statements so far, denials included. `askers` are the operators who asked for or edited it, as proved with
-    their keys; an empty name is a person whose identity was not proved. Each of these raises `approvers` by
-    one if several operators must approve. `edited_from` is the id of the request that an operator edited into
-    this one; `edited_to` is the id of the request that replaced this one.
+    statements so far, denials included. `program` is what the program of an agent calls itself. `askers` are
+    the operators who asked for or edited it, as proved with their keys; an empty name is a person whose
+    identity was not proved. Each of these raises `approvers` by one if several operators must approve.
+    `edited_from` is the id of the request that an operator edited into this one; `edited_to` is the id of the
+    request that replaced this one.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Approval(FrozenModel):
     decided_at: str | None = None
     reason: str = ""
     said: str = ""
+    program: str = ""
     approvers: int = 1
     askers: list[str] = Field(default_factory=list)
     approved_by: list[str] = Field(default_factory=list)

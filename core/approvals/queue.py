@@ -53,7 +53,8 @@ class ApprovalRequest:
     """What is put before the operators: a request that needs their approval, and who asks for it.
 
     `askers` are the operators who asked for it, as proved with their keys; an empty name is a person whose
-    identity was not proved. `sent` has the arguments with their secrets; `request` has them redacted.
+    identity was not proved. `program` is the client program of an agent. `sent` has the arguments with their
+    secrets; `request` has them redacted.
 
     The queue awaits `reevaluate` when a new grant may cover the request. `reevaluate` calls
     `approve_by_grant` if the policy permits the request under that grant. Without it, no grant answers the
@@ -68,6 +69,7 @@ class ApprovalRequest:
     step: str | None
     production: bool
     said: str
+    program: str = ""
     askers: Sequence[str] = ("",)
     edited_from: str = ""
     sent: dict[str, Any] | None = field(default=None, repr=False)
@@ -88,6 +90,7 @@ class ApprovalRequest:
             expires_at=(asked_at + timedelta(seconds=expiry_s)).isoformat(),
             remaining_s=expiry_s,
             said=self.said,
+            program=self.program,
             approvers=_required_approvers(self.decision.approvers, self.askers),
             askers=sorted(set(self.askers)),
             edited_from=self.edited_from,
@@ -337,6 +340,10 @@ class ApprovalQueue:
     def room(self, actor: str) -> int:
         """How many more requests of this actor can wait at the same time."""
         return self._room_beside(actor, Counter(place.actor for place in self._line))
+
+    def waiting_of(self, actor: str) -> int:
+        """How many requests of this actor wait."""
+        return self._by_actor[actor]
 
     def _room_beside(self, actor: str, others: Counter[str]) -> int:
         """How many requests of this actor have room beside those in the queue and these, by their actors."""

@@ -428,6 +428,38 @@ class AgentRevoked(Event):
 
 
 @_event
+class AgentStopped(Event):
+    """An agent was stopped: it is paused, these `runs` of it were cancelled, its connections were ended."""
+
+    kind = Kind.AGENT_STOPPED
+    agent: str
+    runs: list[str]
+    connections: int
+
+
+@_event
+class AgentConnected(Event):
+    """A connection of an agent was used for the first time, or from then on by another program.
+
+    `program` is what the program at its end calls itself, unchecked. The entry's actor is the agent.
+    """
+
+    kind = Kind.AGENT_CONNECTED
+    transport: str
+    program: str
+
+
+@_event
+class AgentLeft(Event):
+    """A connection of an agent ended; `reason` says why if the service ended it."""
+
+    kind = Kind.AGENT_LEFT
+    transport: str
+    program: str
+    reason: str = ""
+
+
+@_event
 class RunStarted(Event):
     """A run started. `operator` is the operator who requested it, if proved by the operator's key.
 
@@ -436,7 +468,7 @@ class RunStarted(Event):
     before it has done or skipped them: objects with `run`, `step`, `state` and `devices`. `undoes` is the run
     that an undo run undoes.
     Of an agent's run: `request_id` is the agent's own name for the request, `request_digest` identifies what
-    was requested (`core.service.agent_requests`).
+    was requested (`core.service.agent_requests`), and `program` is what the program that asked calls itself.
     """
 
     kind = Kind.RUN_STARTED
@@ -453,6 +485,7 @@ class RunStarted(Event):
     undoes: str = ""
     request_id: str = ""
     request_digest: str = ""
+    program: str = ""
 
 
 @_event

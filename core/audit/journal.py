@@ -13,7 +13,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -229,7 +229,21 @@ class Journal:
 
     async def entries_of_run(self, run: str, devices: Sequence[str] | None = None) -> list[Entry]:
         """All entries of a run, oldest first; with `devices`, those of these devices and of no device."""
-        return await self._readers.read(lambda db: entries_of_run(db, run, devices))
+        return await self.fold_run(run, list, devices)
+
+    async def fold_run(
+        self, run: str, fold: Callable[[Iterator[Entry]], Answer], devices: Sequence[str] | None = None
+    ) -> Answer:
+        """What `fold` makes of the entries of `entries_of_run`, of which it need not keep any.
+
+        `fold` is called in a reader's thread: a run may have a hundred thousand entries.
+        """
+
+        def read(db: sqlite3.Connection) -> Answer:
+            with contextlib.closing(entries_of_run(db, run, devices)) as entries:
+                return fold(entries)
+
+        return await self._readers.read(read)
 
     async def numbers(self, query: str, before: int | None = None, limit: int = 10_000) -> NumberPage:
         """The numbers of the matching entries, highest first; see `search.search_numbers`.

@@ -87,14 +87,19 @@ def search_numbers(
 
 def entries_of_run(
     connection: sqlite3.Connection, run: str, devices: Sequence[str] | None = None
-) -> list[Entry]:
-    """All entries of a run, oldest first; with `devices`, those of these devices and of no device."""
+) -> Generator[Entry, None, None]:
+    """All entries of a run, oldest first; with `devices`, those of these devices and of no device.
+
+    Each is read when it is asked for. Close the generator: an unfinished read outlives its transaction.
+    """
     marks = "" if devices is None else f" AND (device IS NULL OR device IN ({','.join('?' * len(devices))}))"
     rows = connection.execute(
         f"SELECT entry FROM entries INDEXED BY by_run WHERE run = ?{marks} ORDER BY seq",
         (run, *(devices or ())),
     )
-    return [decode(row[0]) for row in rows]
+    with closing(rows):
+        for row in rows:
+            yield decode(row[0])
 
 
 def facets_of(connection: sqlite3.Connection, name: str, prefix: str, limit: int) -> list[Facet]:

@@ -33,11 +33,18 @@ _SIGNS = {
 
 
 @cache
+def batch_schema() -> dict[str, Any]:
+    """The JSON Schema of batch files; not to be changed."""
+    schema: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    return schema
+
+
+@cache
 def _validator() -> Draft202012Validator:
     # A command that reads no batch file starts without it.
     from jsonschema import Draft202012Validator
 
-    return Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
+    return Draft202012Validator(batch_schema())
 
 
 def schema_faults(root: Node) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -138,6 +138,49 @@ class MessageTypes:
                 else FieldType(inner.number, inner.message, repeated=True)
             )
         return ANY
+
+
+_KIND_WORDS = {
+    "string": "text",
+    "integer": "whole number",
+    "int": "whole number",
+    "number": "number",
+    "double": "number",
+    "boolean": "true or false",
+    "bool": "true or false",
+    "array": "list",
+    "list": "list",
+    "object": "object",
+    "map": "object",
+}
+
+
+def kind_words(kind: str) -> str:
+    """A type of JSON Schema, of an input or of CEL in words; empty where it says nothing."""
+    return _KIND_WORDS.get(kind, "")
+
+
+def described_fields(
+    schema: object, root: object = None, depth: int = 0
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The fields that a schema describes, by their paths, with their kinds in words, parents first.
+
+    `[0]` in a path is the first element of a list.
+    """
+    root = schema if root is None else root
+    schema = _resolved(schema, root)
+    if not isinstance(schema, Mapping) or depth > DEEPEST // 4:
+        return
+    kind, _ = _kind_of(schema)
+    if kind == "array":
+        for path, words in described_fields(schema.get("items"), root, depth + 1):
+            yield ("[0]", *path), words
+        return
+    for key, inner in list(_properties_of(schema, root).items())[:MOST_FIELDS]:
+        resolved = _resolved(inner, root)
+        yield (key,), kind_words(_kind_of(resolved)[0] if isinstance(resolved, Mapping) else "")
+        for path, words in described_fields(inner, root, depth + 1):
+            yield (key, *path), words
 
 
 def cel_type(kind: FieldType) -> Any:

@@ -22,7 +22,7 @@ def course_of(batch: Batch, devices: list[str]) -> Course:
     blocks = (_block(entry, batch.on_failure) for entry in batch.steps)
     return Course(
         blocks=tuple(block for block in blocks if block),
-        waves=_waves(batch.rollout, devices),
+        waves=waves_of(batch.rollout, devices),
         parallel=batch.rollout.parallel,
         stops=_stops(batch.rollout),
     )
@@ -46,7 +46,8 @@ def _rules(step: Step, on_failure: str) -> StepRules:
     )
 
 
-def _waves(rollout: Rollout, devices: list[str]) -> tuple[tuple[str, ...], ...]:
+def waves_of(rollout: Rollout, devices: list[str]) -> tuple[tuple[str, ...], ...]:
+    """The devices of each wave, in the order of the waves."""
     canary = rollout.canary or 0
     size = rollout.wave or max(len(devices) - canary, 1)
     starts = range(canary, len(devices), size)

@@ -291,6 +291,7 @@ class Execution:
             step=step.id,
             timeout=step.timeout,
             said=run.said,
+            program=run.program,
             operators=(run.operator,),
             secrets=secret,
             cancelled=lambda: machine.unwanted(place),
@@ -307,7 +308,8 @@ class Execution:
         self._begin(place, order.call_id)
         result = await self._environment.dispatcher.dispatch(order, on_stage)
         self._conclude(place, step, result)
-        self._go_on()
+        # Not `_go_on`: the actions that follow a hundred results are not one iteration of the loop.
+        self._woken.set()
 
     def _begin(self, place: Place, call_id: str) -> None:
         self._set(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
@@ -48,15 +49,19 @@ from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt
 from core.policy.models import Decision
 
 
-def rebuild_run(entries: list[Entry]) -> Run:
-    """Rebuild a run from its entries, oldest first.
+def rebuild_run(entries: Iterable[Entry]) -> Run:
+    """Rebuild a run from its entries, oldest first, each of which is looked at once.
 
     Raises:
         JournalCorrupt: the first entry is not the start of a run (NOT_FOUND), or cannot be read.
     """
-    run = _begin(entries)
+    rest = iter(entries)
+    first = next(rest, None)
+    if first is None or first.kind is not Kind.RUN_STARTED or not first.run:
+        raise JournalCorrupt("These entries do not begin with the start of a run.", ErrorCode.NOT_FOUND)
+    run = _begin(first, first.run)
     journalled, questions = Projection(), _Questions(run)
-    for entry in entries:
+    for entry in chain([first], rest):
         event = event_of(entry)
         journalled.apply(entry, event)
         cell = run.cells.get((entry.device or "", entry.step or ""))
@@ -77,10 +82,7 @@ def rebuild_run(entries: list[Entry]) -> Run:
     return run.whole()
 
 
-def _begin(entries: list[Entry]) -> ActiveRun:
-    if not entries or entries[0].kind is not Kind.RUN_STARTED or not entries[0].run:
-        raise JournalCorrupt("These entries do not begin with the start of a run.", ErrorCode.NOT_FOUND)
-    first = entries[0]
+def _begin(first: Entry, run_id: str) -> ActiveRun:
     try:
         event = RunStarted.read_with(first.body, "batch", "kind", "devices")
         batch = Batch.model_validate(event.batch)
@@ -88,12 +90,13 @@ def _begin(entries: list[Entry]) -> ActiveRun:
     except (BadInput, ValidationError, KeyError, ValueError, TypeError) as error:
         raise JournalCorrupt(f"Entry {first.seq} is not a run this version can read: {error}") from error
     run = ActiveRun(
-        id=entries[0].run,
+        id=run_id,
         batch=batch,
         kind=event.kind_,
         actor=first.actor,
         devices=event.devices,
         said=event.said,
+        program=event.program,
         operator=event.operator,
         started_at=first.time,
         shown_inputs=event.inputs,

@@ -107,6 +107,7 @@ class AskedQuestion:
                     step=self.step.id,
                     production=False,
                     said=self.step.note,
+                    program=run.program,
                     askers=(run.operator,),
                 )
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
 
 SWITCHED_OFF = "switched off"
+CELLS_AT_A_TIME = 1_000
 Json = dict[str, Any]
 
 
@@ -70,6 +71,7 @@ class ActiveRun:
     # Of an agent's run: see `core.audit.events.RunStarted`.
     request_id: str = ""
     request_digest: str = ""
+    program: str = ""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     # Set when the first command of the run has begun to wait for an operator, and when the run has ended.
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -129,6 +131,17 @@ class ActiveRun:
 
     def put_first_cells(self, state: CellState) -> None:
         """Store the first cell of every step on every device: switched off, carried, or in this state."""
+        for cell in self._first_cells(state):
+            self.put(cell)
+
+    async def put_first_cells_in_slices(self, state: CellState) -> None:
+        """`put_first_cells` with turns of the event loop between: ten thousand cells take 20 ms and more."""
+        for number, cell in enumerate(self._first_cells(state), 1):
+            self.put(cell)
+            if number % CELLS_AT_A_TIME == 0:
+                await asyncio.sleep(0)
+
+    def _first_cells(self, state: CellState) -> Iterator[Cell]:
         off = {step.id for step in flatten(self.batch.steps) if not step.enabled}
         # One cell is validated for each step, and copied for the devices.
         first = {
@@ -144,7 +157,7 @@ class ActiveRun:
                 update: dict[str, object] = {"device": device}
                 if (carried := self.carried.get((device, row.id))) is not None:
                     update |= {"state": carried.state, "carried_from": carried.run, "note": ""}
-                self.put(first[row.id].model_copy(update=update))
+                yield first[row.id].model_copy(update=update)
 
     def whole(self) -> Run:
         """The run with all its cells."""

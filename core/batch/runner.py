@@ -118,11 +118,12 @@ class Runner:
         undoing: Undoing | None = None,
         request_id: str = "",
         request_digest: str = "",
+        program: str = "",
     ) -> ActiveRun:
         """Record the start of a run in the journal, then execute it in the background.
 
         `operator` is the operator who requested the run; empty unless proved by the operator's key.
-        `request_id` and `request_digest` identify an agent's request.
+        `request_id` and `request_digest` identify an agent's request, `program` is the program that made it.
 
         Raises:
             BadInput: an expression of the batch has a mistake.
@@ -151,10 +152,11 @@ class Runner:
             undo_arguments=undoing.arguments if undoing else {},
             request_id=request_id,
             request_digest=request_digest,
+            program=program,
         )
         self.next_number += 1
+        await run.put_first_cells_in_slices(CellState.QUEUED)
         await self._record_start(run)
-        run.put_first_cells(CellState.QUEUED)
         self._runs[run.id] = run
         self._forget_old()
         self._changes.mark(run.id)
@@ -298,6 +300,7 @@ def _started(run: ActiveRun) -> NewEntry:
         undoes=run.undoes,
         request_id=run.request_id,
         request_digest=run.request_digest,
+        program=run.program,
     )
     return event.entry(run.actor, run=run.id)
 

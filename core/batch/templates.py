@@ -146,7 +146,7 @@ class CompiledStep:
 def has_expressions(batch: Batch) -> bool:
     """Whether anything in a batch must be evaluated; if not, CEL is not imported."""
     return any(
-        step.when is not None or step.expect or any(True for _ in _templates(step.parameters))
+        step.when is not None or step.expect or any(True for _ in texts_with_expressions(step.parameters))
         for entry in batch.steps
         for call in calls(entry)
         for step in (call, *call.recover)
@@ -177,20 +177,29 @@ def compile_all(
     """Compile as `compile_batch` does, but add mistakes to `faults` and leave their steps out."""
     ids = [step.id for entry in batch.steps for call in calls(entry) for step in (call, *call.recover)]
     compiler = _Compiler(Declarations(batch.inputs, {step: schemas.get(step, {}) for step in ids}), faults)
+    for step, before in steps_before(batch):
+        if isinstance(step, ApprovalStep):
+            compiler.approval(step)
+        else:
+            compiler.call(step, before)
+    return compiler.compiled
+
+
+def steps_before(batch: Batch) -> Iterator[tuple[Step | ApprovalStep, tuple[str, ...]]]:
+    """Every step and approval step, with the ids of the steps that its expressions may read."""
     before: tuple[str, ...] = ()
     for entry in batch.steps:
         if isinstance(entry, ApprovalStep):
-            compiler.approval(entry)
+            yield entry, ()
             continue
         inner: tuple[str, ...] = ()
         for call in calls(entry):
-            compiler.call(call, before)
+            yield call, before
             # A recovery step reads the step that failed and the recovery steps before it.
             for number, step in enumerate(call.recover):
-                compiler.call(step, (*before, call.id, *(one.id for one in call.recover[:number])))
+                yield step, (*before, call.id, *(one.id for one in call.recover[:number]))
             inner += (call.id, *(step.id for step in call.recover))
         before += inner
-    return compiler.compiled
 
 
 class _Compiler:
@@ -229,7 +238,7 @@ class _Compiler:
 
     def _arguments(self, step: Step, scope: Scope) -> Arguments:
         templates: dict[Path, TextTemplate] = {}
-        for path, text in _templates(step.parameters):
+        for path, text in texts_with_expressions(step.parameters):
             try:
                 templates[path] = compile_text(text, scope)
             except ExpressionError as error:
@@ -298,17 +307,17 @@ def _split(text: str) -> list[str | _Source]:
     return parts
 
 
-def _templates(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def texts_with_expressions(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """The texts in arguments that hold an expression, each with its place."""
     if isinstance(value, str):
         if OPEN in value:
             yield path, value
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _templates(inner, (*path, key))
+            yield from texts_with_expressions(inner, (*path, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _templates(inner, (*path, number))
+            yield from texts_with_expressions(inner, (*path, number))
 
 
 def _replaced(value: Any, values: Mapping[Path, Any], path: Path) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -112,7 +112,7 @@ def undone_by(entries: Iterable[Entry]) -> dict[tuple[str, str], str]:
 
 def plan_undo(
     run: Run,
-    entries: Sequence[Entry],
+    entries: Iterable[Entry],
     undone: Mapping[tuple[str, str], str],
     unavailable: Mapping[tuple[str, str], str],
 ) -> UndoPlan:

@@ -1,4 +1,4 @@
-"""Commands about agents: list, add, set and revoke them, and serve them by the gateway."""
+"""Commands about agents: list, add, set, pause, stop and revoke them, and serve them by the gateway."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import Annotated
 import typer
 
 from core.cli.base import EVERYWHERE, CommonOptions, end_on_signals, examples, in_session
-from core.cli.output import as_json, note, say, table, time_cell
+from core.cli.output import as_json, claim_cell, note, say, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput
-from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
+from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, AgentSettings, name_in, targets_words
 from core.policy.models import Profile
 from core.service import exit_codes
+from core.service.console import AgentCommand, AgentState, AgentTally
 from core.service.wishes import agent_added, agent_set
 
 TOKEN_VARIABLE = "QUARTERDECK_TOKEN"
 _LONGEST_TOKEN = 4_096
+MOST_COMMANDS = 50
 
 app = typer.Typer(
     help="The programs that may ask for commands through the gateway.",
@@ -48,29 +50,84 @@ WaitingOption = Annotated[
 
 @app.command("list", epilog=examples("agents list", "agents list --json"))
 def agents_list(context: typer.Context) -> None:
-    """List the agents, with their limits."""
+    """List the agents: their limits, who is connected, what they asked for, were given and were denied."""
 
     async def work(session: Session) -> None:
         agents = await session.console.agents.list()
+        counted = await session.console.agents.tallies()
+        tallies = [counted.get(agent.name, AgentTally()) for agent in agents]
         if context.obj.json:
-            say(as_json([agent.model_dump(mode="json") for agent in agents]))
+            say(
+                as_json(
+                    [
+                        {**agent.model_dump(mode="json"), "tally": tally.model_dump(mode="json")}
+                        for agent, tally in zip(agents, tallies, strict=True)
+                    ]
+                )
+            )
         else:
-            head = ["Name", "Profile", "Targets", "A minute", "Waiting", "Paused", "Added (UTC)"]
-            say(table(head, [_row(agent) for agent in agents]))
+            rows = [_row(agent, tally) for agent, tally in zip(agents, tallies, strict=True)]
+            say(table(_HEAD, rows))
 
     in_session(context, work)
 
 
-def _row(agent: Agent) -> list[object]:
-    settings = agent.settings
+_HEAD = [
+    *("Name", "State", "Program (says)", "Profile", "Targets", "A minute", "May wait"),
+    *("Open", "Asked", "Given", "Denied", "Added (UTC)"),
+]
+
+
+def _row(agent: AgentState, tally: AgentTally) -> list[object]:
+    settings, connections = agent.settings, agent.connections
+    standing = ["paused"] if settings.paused else []
+    standing.append("connected" if connections else "not connected")
     return [
         agent.name,
+        ", ".join(standing),
+        ", ".join(dict.fromkeys(claim_cell(one.program.words) for one in connections)),
         settings.profile.value,
         settings.targets or "every device",
         settings.per_minute,
         settings.waiting,
-        "yes" if settings.paused else "",
+        agent.open_runs,
+        tally.asked,
+        tally.given,
+        tally.denied,
         time_cell(agent.added_at),
+    ]
+
+
+@app.command("show", epilog=examples("agents show night-shift", "agents show night-shift --limit 50 --json"))
+def agents_show(
+    context: typer.Context,
+    name: NameArgument,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MOST_COMMANDS, help="How many commands, newest first.")
+    ] = 20,
+) -> None:
+    """Show what an agent asked for: what it said, what was sent, what came of it; also of a revoked one."""
+
+    async def work(session: Session) -> None:
+        page = await session.console.agents.commands(name, limit=limit)
+        if context.obj.json:
+            say(as_json(page.model_dump(mode="json")))
+        else:
+            head = ["At (UTC)", "It says", "What its arguments do", "Device", "Tool", "Answer", "Outcome"]
+            say(table(head, [_command_row(command) for command in page.commands]))
+
+    in_session(context, work)
+
+
+def _command_row(command: AgentCommand) -> list[object]:
+    return [
+        time_cell(command.at),
+        claim_cell(command.said),
+        command.effect or (command.error.message if command.error is not None else ""),
+        command.device,
+        command.tool,
+        f"{command.fate.value.replace('_', ' ')} {f'by {command.by}' if command.by else ''}".strip(),
+        command.verdict.value if command.verdict is not None else "",
     ]
 
 
@@ -90,7 +147,7 @@ def agents_add(
 
     Adding a name again gives that agent a new token and makes the one that it had worthless.
     """
-    settings = _changed(AgentSettings(), profile, targets, per_minute, waiting, None)
+    settings = _changed(AgentSettings(), profile, targets, per_minute, waiting)
 
     async def work(session: Session) -> None:
         signed = await sign_change(session, unlocking, agent_added(name, settings))
@@ -107,9 +164,7 @@ def agents_add(
     in_session(context, work)
 
 
-@app.command(
-    "set", epilog=examples("agents set night-shift --pause", "agents set night-shift --profile observe")
-)
+@app.command("set", epilog=examples("agents set night-shift --profile observe --waiting 3"))
 @signs
 def agents_set(
     context: typer.Context,
@@ -118,22 +173,59 @@ def agents_set(
     targets: TargetsOption = None,
     per_minute: PerMinuteOption = None,
     waiting: WaitingOption = None,
-    paused: Annotated[
-        bool | None, typer.Option("--pause/--go-on", help="Refuse all that it asks for, or no longer.")
-    ] = None,
     *,
     unlocking: KeySource,
 ) -> None:
     """Change an agent's limits. What tightens holds at once; an operator signs the rest."""
 
     async def work(session: Session) -> None:
-        known = {agent.name: agent.settings for agent in await session.console.agents.list()}
-        settings = _changed(known.get(name, AgentSettings()), profile, targets, per_minute, waiting, paused)
+        settings = _changed(await _settings_of(session, name), profile, targets, per_minute, waiting)
         signed = await sign_change(session, unlocking, agent_set(name, settings))
         agent = await session.console.agents.update(name, settings, signed)
         say(as_json(agent.model_dump(mode="json")) if context.obj.json else f"The limits of {name} are set.")
 
     in_session(context, work)
+
+
+@app.command("pause", epilog=examples("agents pause night-shift"))
+def agents_pause(context: typer.Context, name: NameArgument) -> None:
+    """Refuse what an agent asks for, and hold its runs, until it is resumed."""
+
+    async def work(session: Session) -> None:
+        agent = await session.console.agents.pause(name)
+        say(as_json(agent.model_dump(mode="json")) if context.obj.json else f"{name} is paused.")
+
+    in_session(context, work)
+
+
+@app.command("resume", epilog=examples("agents resume night-shift"))
+@signs
+def agents_resume(context: typer.Context, name: NameArgument, *, unlocking: KeySource) -> None:
+    """Let an agent that was paused or stopped ask again, and its held runs go on. An operator signs this."""
+
+    async def work(session: Session) -> None:
+        settings = (await _settings_of(session, name)).model_copy(update={"paused": False})
+        signed = await sign_change(session, unlocking, agent_set(name, settings))
+        agent = await session.console.agents.update(name, settings, signed)
+        say(as_json(agent.model_dump(mode="json")) if context.obj.json else f"{name} may ask again.")
+
+    in_session(context, work)
+
+
+@app.command("stop", epilog=examples("agents stop night-shift"))
+def agents_stop(context: typer.Context, name: NameArgument) -> None:
+    """Pause an agent, cancel its runs, withdraw its requests and end its connections."""
+
+    async def work(session: Session) -> None:
+        words = await session.console.agents.stop(name)
+        say(as_json({"stopped": name, "note": words}) if context.obj.json else words)
+
+    in_session(context, work)
+
+
+async def _settings_of(session: Session, name: str) -> AgentSettings:
+    known = {agent.name: agent.settings for agent in await session.console.agents.list()}
+    return known.get(name, AgentSettings())
 
 
 @app.command("revoke", epilog=examples("agents revoke night-shift"))
@@ -153,15 +245,8 @@ def _changed(
     targets: str | None,
     per_minute: int | None,
     waiting: int | None,
-    paused: bool | None,
 ) -> AgentSettings:
-    given = {
-        "profile": profile,
-        "targets": targets,
-        "per_minute": per_minute,
-        "waiting": waiting,
-        "paused": paused,
-    }
+    given = {"profile": profile, "targets": targets, "per_minute": per_minute, "waiting": waiting}
     changed = {name: value for name, value in given.items() if value is not None}
     try:
         return AgentSettings.model_validate({**settings.model_dump(), **changed})

@@ -103,6 +103,7 @@ def card(approval: Approval, scope: ToolScope | None = None) -> str:
             ("Tool", request.tool_key),
             ("Risk", risk),
             ("Asked by", approval.actor),
+            ("Program (says)", approval.program),
             ("Effect", decision.summary),
             *[("Would", f"{one.text} ({one.risk.value})") for one in decision.findings],
             *[("Asks because", f"{one.text} [{one.origin}]") for one in decision.reasons],

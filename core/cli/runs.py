@@ -22,13 +22,13 @@ from core.cli.follow import HowToFollow, follow
 from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
 from core.cli.plan_text import plan_json, plan_text
 from core.cli.prompt import ask_line, is_terminal
-from core.cli.result_export import ExportFormat, export_results
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode
 from core.replay.result_search import MOST_WORDS
 from core.service import exit_codes
+from core.service.result_export import ExportFormat, export_results
 
 app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
 
@@ -223,7 +223,7 @@ def export(
     """Write the results of a run to a file. A text that a spreadsheet would run as a formula is quoted."""
 
     async def work(session: Session) -> None:
-        count = await export_results(session, run, wanted, output.expanduser())
+        count = await export_results(session.console.runs, run, wanted, output.expanduser())
         if context.obj.json:
             say(as_json({"run": run, "file": str(output), "results": count}))
         else:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from core.batch.batch_file import batch_to_yaml
-from core.batch.models import Batch, Step
 from core.cli.base import examples, in_session
 from core.cli.output import (
     SCOPE_NAMES,
@@ -28,14 +25,9 @@ from core.cli.output import (
     tool_cell,
 )
 from core.cli.session import Session
-from core.errors import BadInput, ErrorCode
 from core.fleet.models import Contract, Fact, Tool, ToolDescription, ToolHit, ToolScope
-from core.policy.analysis.arguments import PATH_NAME, snake
+from core.service.batch_proposal import propose
 
-# A tool that fits less well is not proposed as a step.
-LEAST_SCORE = 15.0
-_PARTS = re.compile(r"\s*(?:[,;]|\band then\b|\bthen\b|\band\b)\s*", re.IGNORECASE)
-_PATH = re.compile(r"(?<!\S)(?:~|/)[^\s,;]*")
 _MOST_REASON = 160
 _CONTRACT_NAMES = {
     "effect": "Effect",
@@ -108,7 +100,7 @@ def do(
     """
 
     async def work(session: Session) -> None:
-        proposal = await propose(session, " ".join(words), device)
+        proposal = await propose(session.console, " ".join(words), _filter(device))
         text = batch_to_yaml(proposal.batch)
         if save is not None:
             await session.console.runs.save_batch(save, proposal.batch)
@@ -125,76 +117,10 @@ def do(
     in_session(context, work, wait_for_devices=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A batch for an intent, and remarks on what it lacks."""
-
-    batch: Batch
-    notes: list[str]
-
-
-async def propose(session: Session, intent: str, pattern: str) -> Proposal:
-    """Propose a batch: one step for each part of an intent.
-
-    Raises:
-        BadInput: no tool fits a part (code `not_found`), or the pattern is no filter.
-    """
-    parts = [part for part in _PARTS.split(intent) if part.strip()] or [intent]
-    targets = _filter(pattern)
-    if not targets:
-        # One device for all steps: the one on which the first step fits best.
-        first = await _best(session, parts[0], "")
-        targets = f'name:"{first.device}"'
-    steps: list[Step] = []
-    notes: list[str] = []
-    for number, part in enumerate(parts, 1):
-        hit = await _best(session, part, targets)
-        tool = (await session.console.devices.describe(hit.device, hit.tool)).tool
-        taken = dict(_arguments_in(part, tool))
-        steps.append(Step(id=f"step-{number}", tool=hit.tool, parameters=taken))
-        missing = [name for name in _required(tool) if name not in taken]
-        why = f"step-{number}: {hit.tool} for “{part.strip()}” ({'; '.join(hit.reasons)})"
-        notes.append(f"{why}; it still needs {', '.join(missing)}." if missing else f"{why}.")
-    batch = Batch(name=intent.strip()[:200], targets=targets, steps=list(steps))
-    return Proposal(batch, notes)
-
-
-async def _best(session: Session, part: str, targets: str) -> ToolHit:
-    hits = await session.console.devices.search(part.strip()[:500], targets, 1)
-    if not hits or hits[0].score < LEAST_SCORE:
-        where = f" on {targets}" if targets else ""
-        raise BadInput(f"No tool{where} fits “{part.strip()}” well enough.", ErrorCode.NOT_FOUND)
-    return hits[0]
-
-
 def _filter(pattern: str) -> str:
     """A device filter; a plain name or a name with wildcards is taken for the name."""
     pattern = pattern.strip()
     return f"name:{pattern}" if pattern and not re.search(r"[\s:]", pattern) else pattern
-
-
-def _properties(tool: Tool) -> dict[str, Any]:
-    properties = tool.input_schema.get("properties")
-    return properties if isinstance(properties, dict) else {}
-
-
-def _required(tool: Tool) -> list[str]:
-    required = tool.input_schema.get("required")
-    return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
-
-
-def _arguments_in(words: str, tool: Tool) -> Iterator[tuple[str, str]]:
-    """The arguments that an intent names: a value from an argument's list, and a path for the first path."""
-    said = {word.casefold() for word in re.findall(r"\w+", words)}
-    paths = iter(_PATH.findall(words))
-    for name, schema in _properties(tool).items():
-        allowed = schema.get("enum") if isinstance(schema, dict) else None
-        if isinstance(allowed, list):
-            named = [value for value in allowed if isinstance(value, str) and value.casefold() in said]
-            if named:
-                yield name, named[0]
-        elif PATH_NAME.search(snake(name)) and (path := next(paths, None)) is not None:
-            yield name, path
 
 
 def _row(hit: ToolHit) -> tuple[object, ...]:

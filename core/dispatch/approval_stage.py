@@ -134,6 +134,7 @@ class ApprovalStage:
                     step=request.step,
                     production=command.target.device.production,
                     said=request.said,
+                    program=request.program,
                     askers=request.operators,
                     edited_from=request.edited_from,
                     sent=command.arguments.sent,

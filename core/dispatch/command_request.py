@@ -60,6 +60,8 @@ NO_SECRETS = Secrets()
 class CommandRequest:
     """A request for one call. `said` is the caller's text about it: stored and quoted, never judged.
 
+    `program` is what an agent's program calls itself.
+
     `edited_from` is the approval request in which an operator edited the arguments.
 
     `evidence_for` is the id of the call for which evidence is taken; set for `Purpose.EVIDENCE` only.
@@ -84,6 +86,7 @@ class CommandRequest:
     step: str | None = None
     timeout: float | None = None
     said: str = ""
+    program: str = ""
     edited_from: str = ""
     purpose: Purpose = Purpose.COMMAND
     evidence_for: str = ""

@@ -24,6 +24,10 @@ from core.text import some_names
 NONE = "none"
 _MOST_ARGUMENTS = 200
 _UNDO = "undo"
+# Each but the first starts the program of a hosted server, or calls its address.
+_REMOVE_SERVER = "remove_mcp_server"
+_STARTS_SERVERS = frozenset({"add_mcp_server", "restart_mcp_server", "switch_mcp_server", "try_mcp_server"})
+_OF_SERVERS = _STARTS_SERVERS | {_REMOVE_SERVER}
 _CHECK = "On the device, quarterdeck-device --check says what is missing."
 _DOCTOR = "quarterdeck devices doctor {device} says whether the device can be reached."
 
@@ -34,11 +38,11 @@ def scope_of(tool: Tool, device: Device) -> ToolScope:
     if known is None or tool.namespace != BUILT_IN_NAMESPACE:
         return _hosted(tool, device)
     return ToolScope(
-        authentication=_known(NONE, "Only the link is authenticated, by the device's pairing."),
+        authentication=_authentication(tool.tool_name),
         network=_network(tool.tool_name, known),
         files=_files(tool.tool_name, known),
         processes=_processes(tool.tool_name, known),
-        account=_account(known),
+        account=_account(tool.tool_name, known),
         served_by=_known(f"{device.client or 'the device client'} on {device.name}", "A tool of its own."),
         repair=_repair(tool.tool_name, known, device.name),
     )
@@ -60,9 +64,17 @@ def _known(value: str, why: str) -> Fact[str]:
     return Fact(value=value, source=Source.BUILT_IN, why=why)
 
 
+def _authentication(name: str) -> Fact[str]:
+    if name in _STARTS_SERVERS:
+        return _known("as the server's entry says", "Its env and headers may hold secrets.")
+    return _known(NONE, "Only the link is authenticated, by the device's pairing.")
+
+
 def _network(name: str, known: BuiltInTool) -> Fact[str]:
     if name == READ_SHELL:
         return _known(NONE, "The kernel gives its line no network.")
+    if name in _STARTS_SERVERS:
+        return _known("whatever the server may reach", "The server decides, not the tool.")
     if known.shell_line:
         return _known("whatever its user may reach", "The line decides.")
     if known.open_world:
@@ -75,8 +87,10 @@ def _files(name: str, known: BuiltInTool) -> Fact[str]:
         return _known("reads what its user may read", "Nothing can be written; private places are hidden.")
     if known.shell_line:
         return _known("whatever its user may read and write", "The line decides.")
-    if known.opens_or_closes or known.target is not None:
+    if known.opens_or_closes or known.target is not None or name in _STARTS_SERVERS:
         return _known("whatever the program that it uses may touch", "A program decides, not the tool.")
+    if name == _REMOVE_SERVER:
+        return _known("the device's list of added servers", "The list is kept for undo.")
     if known.writes_files or name == _UNDO:
         return _known("changes files below the allowed folders", "The device checks each path.")
     if known.paths:
@@ -89,6 +103,9 @@ def _processes(name: str, known: BuiltInTool) -> Fact[str]:
         return _known("starts a shell with the line", "The device ends it with the call.")
     if name == CLOSE_APPLICATION:
         return _known("ends programs", "Those that the arguments name.")
+    if name in _OF_SERVERS:
+        starts = "ends" if name == _REMOVE_SERVER else "starts"
+        return _known(f"{starts} a hosted server's program", "It runs as a child of the device client.")
     if known.opens_or_closes:
         return _known("starts a program", "It goes on after the call.")
     if known.target is not None:
@@ -98,8 +115,10 @@ def _processes(name: str, known: BuiltInTool) -> Fact[str]:
     return _known(NONE, "It starts and ends none.")
 
 
-def _account(known: BuiltInTool) -> Fact[str]:
+def _account(name: str, known: BuiltInTool) -> Fact[str]:
     user = "the user of the device client"
+    if name in _STARTS_SERVERS:
+        return _known(f"{user}, and whatever the server is signed in to", "The server acts by itself.")
     if known.opens_or_closes or known.target is not None:
         return _known(f"{user}, and whatever its programs are signed in to", "It acts through programs.")
     return _known(user, "It has no sign-in of its own.")
@@ -107,6 +126,9 @@ def _account(known: BuiltInTool) -> Fact[str]:
 
 def _repair(name: str, known: BuiltInTool, device: str) -> Fact[str]:
     doctor = _DOCTOR.format(device=device)
+    if name in _OF_SERVERS:
+        listed = f"quarterdeck call {device} list_mcp_servers says why a server is not ready, and what to do."
+        return _known(f"{listed} {doctor}", "Most failures are the server's own.")
     if name == READ_SHELL:
         return _known(f"{_CHECK} {doctor}", "It needs a working sandbox.")
     if known.target is not None or known.opens_or_closes:

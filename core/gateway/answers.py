@@ -97,7 +97,12 @@ def next_step(state: RunState, ticket: str) -> str:
     if state is RunState.RUNNING:
         return f"Call wait_run with the ticket {ticket}."
     if state is RunState.INTERRUPTED:
-        return "The service ended meanwhile. Ask again for what was not sent."
+        return (
+            "The service ended meanwhile. What was not sent is not done: ask for it again, with another "
+            "request_id if you gave one."
+        )
+    if state is RunState.UNKNOWN:
+        return "It is not known whether it was done. Look before you ask again, with another request_id."
     return ""
 
 

@@ -225,12 +225,18 @@ class ToolCalls:
         raise BadInput("No result of this run has such an item.", ErrorCode.NOT_FOUND)
 
     async def _device(self, devices: str) -> str | None:
-        """The device that is meant by its exact name; None if `devices` is a filter."""
+        """The device that is meant by its exact name; None if `devices` is a filter.
+
+        A text that may be either and matches nothing is taken for a name, so that it is refused as one.
+        """
         name = devices.strip()
         if not _NAME.fullmatch(name):
             return None
-        visible = await (await self._session.console()).devices.match(_named(name))
-        return next((device.name for device in visible if device.name == name), None)
+        console = await self._session.console()
+        visible = await console.devices.match(_named(name))
+        if any(device.name == name for device in visible):
+            return name
+        return None if await console.devices.match(name) else name
 
 
 def _named(device: str) -> str:

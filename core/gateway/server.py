@@ -5,7 +5,7 @@ It serves the protocol versions of the SDK: those with a handshake up to 2025-11
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -33,8 +33,14 @@ Context = ServerRequestContext[Any, Any]
 SessionOf = Callable[[Context], AgentSession]
 
 
-def make_server(session_of: SessionOf) -> Server[Any]:
-    """The MCP server; `session_of` returns the session of the agent that sent a request."""
+def make_server(find_session: SessionOf) -> Server[Any]:
+    """The MCP server; `find_session` returns the session of the agent that sent a request."""
+
+    async def session_of(context: Context) -> AgentSession:
+        session, client = find_session(context), context.session.client_params
+        if client is None:
+            return session
+        return await session.used_by(client.client_info.name, client.client_info.version)
 
     async def list_tools(
         context: Context, params: types.PaginatedRequestParams | None
@@ -46,12 +52,16 @@ def make_server(session_of: SessionOf) -> Server[Any]:
             await context.session.report_progress(done, total, words)
 
         may_be_task = tasks.is_declared(context) and params.name in tasks.TOOLS
-        return await _answer(lambda: ToolCalls(session_of(context), report), params, may_be_task)
+
+        async def calls() -> ToolCalls:
+            return ToolCalls(await session_of(context), report)
+
+        return await _answer(calls, params, may_be_task)
 
     async def list_resources(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return await resources.listed(session_of(context))
+        return await resources.listed(await session_of(context))
 
     async def list_templates(
         context: Context, params: types.PaginatedRequestParams | None
@@ -62,9 +72,10 @@ def make_server(session_of: SessionOf) -> Server[Any]:
         context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
-            return await resources.read(session_of(context), str(params.uri))
+            return await resources.read(await session_of(context), str(params.uri))
         except QuarterdeckError as error:
-            raise MCPError(types.INVALID_PARAMS, error.message) from error
+            code = types.INVALID_PARAMS if isinstance(error, BadInput) else types.INTERNAL_ERROR
+            raise MCPError(code, error.message) from error
 
     server: Server[Any] = Server(
         "quarterdeck",
@@ -77,16 +88,20 @@ def make_server(session_of: SessionOf) -> Server[Any]:
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
     )
-    tasks.serve(server, lambda context: ToolCalls(session_of(context)))
+
+    async def calls_of(context: Context) -> ToolCalls:
+        return ToolCalls(await session_of(context))
+
+    tasks.serve(server, calls_of)
     return server
 
 
 async def _answer(
-    calls: Callable[[], ToolCalls], params: types.CallToolRequestParams, may_be_task: bool
+    calls: Callable[[], Awaitable[ToolCalls]], params: types.CallToolRequestParams, may_be_task: bool
 ) -> Any:
     """The answer to a call, also to one that fails. A run that goes on is a task if `may_be_task`."""
     try:
-        outcome = await calls().call(_arguments(params))
+        outcome = await (await calls()).call(_arguments(params))
     except QuarterdeckError as error:
         return error_answer(error)
     # Outermost handler: a fault in one call must not end the connection.

@@ -7,7 +7,7 @@ runtime for tasks, so that its requests are handled here, as the extension's spe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from mcp import types
@@ -18,7 +18,7 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
 from core.batch.models import RunState
-from core.errors import QuarterdeckError
+from core.errors import ErrorCode, QuarterdeckError
 from core.gateway.answers import next_step
 from core.gateway.calls import RunStanding, ToolCalls
 from core.ids import now_utc
@@ -28,7 +28,7 @@ TOOLS = frozenset({"run_commands", "run_batch"})
 POLL_EVERY_MS = 5_000
 
 Context = ServerRequestContext[Any, Any]
-CallsOf = Callable[[Context], ToolCalls]
+CallsOf = Callable[[Context], Awaitable[ToolCalls]]
 Status = Literal["working", "completed", "cancelled"]
 
 
@@ -61,7 +61,7 @@ def serve(server: Server[Any], calls_of: CallsOf) -> None:
 
     async def get(context: Context, params: TaskParams) -> dict[str, Any]:
         _check_declared(context)
-        standing = await _found(calls_of(context).standing(params.task_id))
+        standing = await _found((await calls_of(context)).standing(params.task_id))
         task = _task(standing)
         if task["status"] == "completed":
             task["result"] = standing.answer().model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -70,12 +70,12 @@ def serve(server: Server[Any], calls_of: CallsOf) -> None:
     async def update(context: Context, params: TaskUpdateParams) -> dict[str, Any]:
         # No task ever asks its client, so that no response can be for one: it decides nothing.
         _check_declared(context)
-        await _found(calls_of(context).standing(params.task_id))
+        await _found((await calls_of(context)).standing(params.task_id))
         return {}
 
     async def cancel(context: Context, params: TaskParams) -> dict[str, Any]:
         _check_declared(context)
-        await _found(calls_of(context).cancel(params.task_id))
+        await _found((await calls_of(context)).cancel(params.task_id))
         return {}
 
     server.extensions[EXTENSION] = {}
@@ -88,8 +88,11 @@ async def _found(standing: Any) -> RunStanding:
     try:
         found: RunStanding = await standing
     except QuarterdeckError as error:
-        # The message does not tell another agent's task from one that never was.
-        raise MCPError(types.INVALID_PARAMS, f"Unknown task: {error.message}") from error
+        if error.code is ErrorCode.NOT_FOUND:
+            # The message does not tell another agent's task from one that never was.
+            raise MCPError(types.INVALID_PARAMS, f"Unknown task: {error.message}") from error
+        # The task goes on, whether or not it can be asked for now.
+        raise MCPError(types.INTERNAL_ERROR, error.info.sentences) from error
     return found
 
 

@@ -8,8 +8,9 @@ agents (`core.service.trusted_agents`); adding one and loosening one is signed b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -19,6 +20,7 @@ from core.fleet.models import Device, FrozenModel
 from core.home import OPERATOR_NAME
 from core.policy.loosening import is_as_strict
 from core.policy.models import Profile
+from core.text import escape_hidden, some_names
 from core.tokens import OfferedTokens, token_digest
 
 PREFIX = "agent:"
@@ -27,6 +29,12 @@ MOST_AGENTS = 100
 MOST_WAITING = 100
 """Maximum requests of one agent that wait for an operator."""
 MOST_A_MINUTE = 6_000
+MOST_PROGRAM = 100
+"""Maximum characters of the name, and of the version, of an agent's program."""
+
+
+Transport = Literal["stdio", "http"]
+"""How an agent's program speaks to the gateway."""
 
 
 class AgentSettings(FrozenModel):
@@ -41,6 +49,10 @@ class AgentSettings(FrozenModel):
     per_minute: int = Field(default=60, ge=1, le=MOST_A_MINUTE)
     waiting: int = Field(default=20, ge=1, le=MOST_WAITING)
     paused: bool = False
+
+    def paused_now(self) -> Self:
+        """The same, paused."""
+        return self.model_copy(update={"paused": True})
 
     @field_validator("targets")
     @classmethod
@@ -65,6 +77,25 @@ class Agent(FrozenModel):
         return PREFIX + self.name
 
 
+class ClientProgram(FrozenModel):
+    """The program at the end of an agent's connection, as it calls itself; nothing depends on that."""
+
+    name: str = Field(default="", max_length=8 * MOST_PROGRAM)
+    version: str = Field(default="", max_length=8 * MOST_PROGRAM)
+
+    @classmethod
+    def called(cls, name: str, version: str) -> Self:
+        """A program that calls itself this: cut to `MOST_PROGRAM` characters, its hidden ones shown."""
+        cut = (text[:MOST_PROGRAM] for text in (name, version))
+        shown = [escape_hidden(text, keep_lines=False).strip() for text in cut]
+        return cls(name=shown[0], version=shown[1])
+
+    @property
+    def words(self) -> str:
+        """Name and version; empty if the program did not name itself."""
+        return f"{self.name} {self.version}".strip()
+
+
 class NewAgent(FrozenModel):
     """An agent with its token, which is shown once and not stored."""
 
@@ -87,9 +118,10 @@ def is_agent(actor: str) -> bool:
     return actor.startswith(PREFIX)
 
 
-def no_device(name: str) -> str:
-    """The message for a device that does not exist for an agent; it names no other device."""
-    return f"No device is called {name[:100]!r}."
+def no_device(name: str, seen: Iterable[str] | None = None) -> str:
+    """The message for a device that does not exist for an agent; `seen` are those that do, if known."""
+    message = f"No device is called {name[:100]!r}."
+    return message if seen is None else f"{message} Devices: {some_names(seen)}."
 
 
 def loosenings(before: AgentSettings, after: AgentSettings) -> list[str]:
@@ -215,7 +247,8 @@ class Agents:
         """Check that an actor may ask for commands; people always may.
 
         Raises:
-            Refused: it is an agent that is not registered (code `agent_unknown`) or is paused.
+            Refused: it is an agent that is not registered (code `agent_unknown`) or is paused
+                (`agent_paused`).
         """
         if not is_agent(actor):
             return
@@ -223,7 +256,7 @@ class Agents:
         if agent is None:
             raise Refused(f"{actor} is not an agent of this home, or was revoked.", ErrorCode.AGENT_UNKNOWN)
         if agent.settings.paused:
-            raise Refused(f"An operator has paused {actor}; nothing was sent.", ErrorCode.DENIED_BY_OPERATOR)
+            raise Refused(f"An operator has paused {actor}; nothing was sent.", ErrorCode.AGENT_PAUSED)
 
     def sees(self, actor: str, device: Device) -> bool:
         """Whether a device exists for an actor.

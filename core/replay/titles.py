@@ -54,6 +54,9 @@ _PLAIN: dict[Kind, str] = {
     Kind.AGENT_ADDED: "An agent was added",
     Kind.AGENT_SET: "The limits of an agent were changed",
     Kind.AGENT_REVOKED: "An agent was revoked",
+    Kind.AGENT_STOPPED: "An agent was stopped",
+    Kind.AGENT_CONNECTED: "An agent connected",
+    Kind.AGENT_LEFT: "An agent left",
     Kind.FATIGUE_NOTED: "Approvals came faster than a person reads",
 }
 

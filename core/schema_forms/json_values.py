@@ -134,6 +134,20 @@ def is_expression(value: Any) -> bool:
     return isinstance(value, str) and EXPRESSION.fullmatch(value) is not None
 
 
+def holds_expression(value: Any) -> bool:
+    """Whether a batch fills in something of a text when it runs, so that nothing is known of it before."""
+    return isinstance(value, str) and EXPRESSION.search(value) is not None
+
+
+def holds_expressions(value: Any) -> bool:
+    """Whether a batch fills in something of a value, or of what lies in it."""
+    if isinstance(value, dict):
+        return any(holds_expressions(inner) for inner in value.values())
+    if isinstance(value, list):
+        return any(holds_expressions(inner) for inner in value)
+    return holds_expression(value)
+
+
 def value_at(value: Any, path: Path) -> Any:
     """The part of a value at a path, or `UNSET`."""
     for part in path:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import signal
 import sys
@@ -22,6 +21,7 @@ import structlog
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.home import Home
 from core.service.exit_codes import exit_code_of
+from core.service.garbage import GarbageCollector
 from core.service.lifetime import until_told_or_not_needed
 from core.service.log_setup import logging_to
 from core.service.rpc.server import ControlServer
@@ -56,7 +56,9 @@ async def serve(home: Home, stay: bool) -> str:
         try:
             await server.open()
             service.verify_in_background()
-            collect_seldom()
+            collector = GarbageCollector(lambda: service.busy)
+            collector.start()
+            service.tasks.spawn("collect garbage between runs", collector.run())
             log.info("the service is ready", home=str(home.path), stay=stay)
             why = await until_told_or_not_needed(service, server, signalled, stay)
             log.info("the service ends", why=why)
@@ -131,18 +133,6 @@ def _report(error: ErrorInfo, code: int) -> int:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
     return code
-
-
-# `gc.set_threshold`: net allocations before generation 0 is collected, then collections of each generation
-# before the next older generation is collected.
-THRESHOLDS = (50_000, 20, 20)
-
-
-def collect_seldom() -> None:
-    """Collect garbage less often from now on, and exempt all objects that exist after start-up."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*THRESHOLDS)
 
 
 ENOUGH = 16_384

@@ -20,6 +20,7 @@ from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
+from core.batch.expression_trial import AskedExpression, ExpressionTrials
 from core.batch.live_output import OutputChunk
 from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, SavedBatch
 from core.batch.run_compare import RunComparison
@@ -39,13 +40,15 @@ from core.fleet.models import (
     ToolDescription,
     ToolHit,
 )
-from core.policy.agents import Agent, AgentSettings, NewAgent
+from core.policy.agents import Agent, AgentSettings, NewAgent, Transport
 from core.policy.models import Decision, Profile
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial
 from core.policy.policy_store import Explanation
 from core.replay.models import Timeline
 from core.replay.result_search import ContentHits
 from core.service.api.events import (
+    AgentChanged,
+    AgentRemoved,
     ApprovalChanged,
     CellChanged,
     ControlChanged,
@@ -59,6 +62,12 @@ from core.service.api.events import (
 )
 from core.service.api.methods import ANY_CLIENT, OPERATORS, ApiMethod, calls_class, methods_of, rpc
 from core.service.api.models import (
+    AgentCommand,
+    AgentCommandPage,
+    AgentConnection,
+    AgentState,
+    AgentTally,
+    CommandFate,
     CommandRecord,
     ConsoleState,
     EntryPage,
@@ -72,14 +81,22 @@ from core.service.api.models import (
 from core.service.envelope import Envelope
 from core.statements import SignedStatement
 
-API_VERSION = 4
+API_VERSION = 5
 
 # Re-exports the API's models and events, so that clients import everything from this module.
 __all__ = [
     "API_VERSION",
+    "AgentChanged",
+    "AgentCommand",
+    "AgentCommandPage",
+    "AgentConnection",
+    "AgentRemoved",
+    "AgentState",
+    "AgentTally",
     "ApprovalChanged",
     "Bucket",
     "CellChanged",
+    "CommandFate",
     "CommandRecord",
     "Console",
     "ConsoleState",
@@ -197,8 +214,26 @@ class AgentsApi(Protocol):
     """The agents: programs that may ask for commands, each with a token and within limits of its own."""
 
     @rpc("agents", OPERATORS)
-    async def list(self) -> list[Agent]:
+    async def list(self) -> list[AgentState]:
         """Every agent, by name."""
+
+    @rpc("agent_tallies", OPERATORS, answer_within=120.0)
+    async def tallies(self) -> dict[str, AgentTally]:
+        """How much each agent has asked for, was given and was denied, by name, from the journal."""
+
+    @rpc("agent_commands", OPERATORS)
+    async def commands(self, name: str, before: int | None = None, limit: int = 50) -> AgentCommandPage:
+        """The commands of an agent, also of a revoked one, newest first: at most `limit`, itself at most 50.
+
+        `before` is the `next_before` of the page before.
+        """
+
+    @rpc("introduce_agent", ANY_CLIENT)
+    async def introduce(self, transport: Transport, program: str, version: str) -> None:
+        """Say what the program at the end of an agent's connection calls itself; nothing depends on it.
+
+        It is cut and its hidden characters are shown. For agents only.
+        """
 
     @rpc("add_agent", OPERATORS)
     async def add(self, name: str, settings: AgentSettings, signed: SignedChange | None = None) -> NewAgent:
@@ -207,6 +242,17 @@ class AgentsApi(Protocol):
     @rpc("set_agent", OPERATORS)
     async def update(self, name: str, settings: AgentSettings, signed: SignedChange | None = None) -> Agent:
         """Replace an agent's settings; signed unless they only tighten. NOT_FOUND."""
+
+    @rpc("pause_agent", OPERATORS)
+    async def pause(self, name: str) -> Agent:
+        """Refuse what an agent asks for, and hold its runs, until `update` lets it go on. NOT_FOUND."""
+
+    @rpc("stop_agent", OPERATORS)
+    async def stop(self, name: str) -> str:
+        """Pause an agent, cancel its runs, withdraw its requests and end its connections. NOT_FOUND.
+
+        Returns a sentence about what was stopped.
+        """
 
     @rpc("revoke_agent", OPERATORS)
     async def revoke(self, name: str) -> Agent:
@@ -221,6 +267,16 @@ class RunsApi(Protocol):
         """Predict what a run of this batch would do on each device now; nothing is sent.
 
         What depends on inputs that have no value is not known.
+        """
+
+    @rpc("try_expressions", OPERATORS)
+    async def try_expressions(
+        self, batch: Batch, step: str, asked: list[AskedExpression]
+    ) -> ExpressionTrials:
+        """What the conditions of a step may read, what is wrong with expressions of it, or what they give.
+
+        Results are those of the latest run of a batch of this name. What reads a secret has no value. Nothing
+        is sent. NOT_FOUND, TOO_LARGE.
         """
 
     @rpc("start_run", ANY_CLIENT)

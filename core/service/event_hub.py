@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 
 from core.service.console import (
+    AgentChanged,
+    AgentRemoved,
     ApprovalChanged,
     CellChanged,
     ControlChanged,
@@ -38,6 +40,10 @@ def key_of(event: Event) -> Key:
             return ("device", device.name)
         case DeviceForgotten(name=name):
             return ("device", name)
+        case AgentChanged(agent=agent):
+            return ("agent", agent.name)
+        case AgentRemoved(name=name):
+            return ("agent", name)
         case ApprovalChanged(approval=approval):
             return ("approval", approval.id)
         case RunChanged(run=run):
@@ -93,15 +99,15 @@ class Pending:
             self.ready.clear()
         return event
 
-    def take(self) -> list[Event]:
-        """Remove and return all pending events, in order."""
+    def take(self, most: int = MAX_PENDING) -> list[Event]:
+        """Remove and return the next events, in order; `most` of them if there are more."""
         if self._missed:
             taken: list[Event] = [Missed(count=self._missed)]
             self._missed = 0
         else:
-            taken = list(self._events.values())
-            self._events.clear()
-        self.ready.clear()
+            taken = [self._events.popitem(last=False)[1] for _ in range(min(most, len(self._events)))]
+        if not self._events:
+            self.ready.clear()
         return taken
 
 

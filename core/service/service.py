@@ -35,11 +35,18 @@ from core.fleet.fleet import Fleet
 from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
 from core.ids import now_utc
+from core.policy.agents import PREFIX as AGENT_PREFIX
+from core.policy.agents import Agent, is_agent
 from core.policy.policy_store import Policy, text_digest
 from core.quick import made
 from core.secret_rule import SecretNames
+from core.service.agent_activity import AgentActivity
+from core.service.agent_connections import AgentConnections
 from core.service.agent_requests import AgentRequests
 from core.service.console import (
+    AgentChanged,
+    AgentRemoved,
+    AgentState,
     ApprovalChanged,
     CellChanged,
     ControlChanged,
@@ -89,6 +96,8 @@ class Service:
         self.operators = trusted.operators
         self.operators_changing = asyncio.Lock()
         self.agents_changing = asyncio.Lock()
+        # The runs that were paused because their agent was.
+        self.runs_paused_with_agents: set[str] = set()
         self.gate = trusted.gate
         self.registry = trusted.registry
         self._pins = trusted.pins
@@ -100,6 +109,7 @@ class Service:
         self.on_shutdown_asked = asyncio.Event()
         self._lock = lock
         self._journal_changes: Coalescer[str] = Coalescer(self._tell_journal)
+        self._agent_changes: Coalescer[str] = Coalescer(self._tell_agent)
         self._put_together()
         self._unwatch = journal.watch(self._committed)
         self._log_masks = contextlib.ExitStack()
@@ -130,6 +140,8 @@ class Service:
         )
         runs = Environment(self.dispatcher, journal, self.approvals, RunDevices(self.fleet), self._tell_cell)
         self.runner = Runner(runs, self.tasks, self._tell_run, self.dispatcher.redacted)
+        self.agent_connections = AgentConnections(journal.note_late, self.agent_changed)
+        self.agent_activity = AgentActivity(journal)
         self.agent_requests = AgentRequests(self.runner, journal, self.redactor.digest, self._schema_of)
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateResults(journal, self.tasks, self.live_secrets)
@@ -227,6 +239,28 @@ class Service:
             self.fleet.remember(name, then)
         self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
 
+    def agent_state(self, agent: Agent) -> AgentState:
+        """An agent as it stands."""
+        runs = sum(run.actor == agent.actor for run in self.runner.active)
+        return AgentState(
+            **dict(agent),
+            connections=self.agent_connections.of(agent.actor),
+            open_runs=runs,
+            waiting=self.approvals.waiting_of(agent.actor),
+        )
+
+    def agent_changed(self, actor: str) -> None:
+        """Publish soon that an agent stands otherwise; nothing happens for other actors."""
+        if is_agent(actor):
+            self._agent_changes.mark(actor)
+
+    def _tell_agent(self, actor: str) -> None:
+        agent = self.agents.find(actor)
+        if agent is None:
+            self.hub.publish(AgentRemoved(name=actor.removeprefix(AGENT_PREFIX)))
+        else:
+            self.hub.publish(AgentChanged(agent=self.agent_state(agent)))
+
     def _schema_of(self, device: str, tool: str) -> Any:
         offered = self.fleet.offered(device, tool)
         return offered.input_schema if offered is not None else None
@@ -250,6 +284,7 @@ class Service:
         await self._record_end()
         self._unwatch()
         self._journal_changes.close()
+        self._agent_changes.close()
         try:
             await self.journal.close()
         finally:
@@ -408,11 +443,13 @@ class Service:
 
     def _tell_approval(self, approval: Approval) -> None:
         self.hub.publish(ApprovalChanged(approval=approval))
+        self.agent_changed(approval.actor)
 
     def _tell_run(self, run: RunSummary) -> None:
         if run.state.ended:
             self.policy.grants.end_run(run.id)
         self.hub.publish(RunChanged(run=run))
+        self.agent_changed(run.actor)
 
     def _tell_cell(self, cell: Cell) -> None:
         if cell.ended_at is not None:

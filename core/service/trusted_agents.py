@@ -8,12 +8,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind
-from core.audit.events import AgentAdded, AgentRevoked, AgentSet, event_of
+from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped, event_of
 from core.changes import Change, ChangeKind
 from core.errors import BadInput
 from core.policy.agents import Agent, Agents, AgentSettings, loosenings
 
-KINDS = (Kind.AGENT_ADDED, Kind.AGENT_SET, Kind.AGENT_REVOKED)
+KINDS = (Kind.AGENT_ADDED, Kind.AGENT_SET, Kind.AGENT_STOPPED, Kind.AGENT_REVOKED)
 
 # Returns the change of a kind that an entry holds, signed by an operator; None if there is none.
 SignedIn = Callable[[Entry, ChangeKind], Change | None]
@@ -34,6 +34,8 @@ def restore_agents(entries: Iterable[Entry], signed_in: SignedIn, notes: list[st
                     _add(agents, entry, event, signed_in)
                 case AgentSet():
                     agents.set(event.agent, _settings(agents, entry, event, signed_in))
+                case AgentStopped():
+                    agents.set(event.agent, agents.get(event.agent).settings.paused_now())
                 case AgentRevoked():
                     agents.drop(event.agent)
         except (BadInput, ValidationError) as error:

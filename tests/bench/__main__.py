@@ -73,14 +73,26 @@ def main() -> int:
     print(
         f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GB, Python {platform.python_version()}"
     )
-    for name, bench in benches.items():
-        if given.which and name not in given.which:
-            continue
-        load = os.getloadavg()[0]
-        print(f"\n{name} (load {load:.1f} at the start)", flush=True)
+    failed = [
+        name
+        for name, bench in benches.items()
+        if (not given.which or name in given.which) and not _print(name, bench)
+    ]
+    if failed:
+        print(f"\nbeyond a limit: {', '.join(failed)}", flush=True)
+    return bool(failed)
+
+
+def _print(name: str, bench: Callable[[], Figures]) -> bool:
+    """Run one part and print its figures; False if one was beyond its limit, and the next part follows."""
+    print(f"\n{name} (load {os.getloadavg()[0]:.1f} at the start)", flush=True)
+    try:
         for words, figure in bench():
             print(f"  {words:62} {figure}", flush=True)
-    return 0
+    except AssertionError as error:
+        print(f"  FAILED: {error}", flush=True)
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import structlog
 from core.batch.models import Batch, Entry, Rollout, Step
 from core.fleet.models import Health
 from core.home import Home
-from core.service.__main__ import collect_seldom
+from core.service.garbage import GarbageCollector
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
@@ -99,5 +99,5 @@ async def _run(service: Service, word: str, parallel: int, watch: StallWatch) ->
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    collect_seldom()
+    GarbageCollector().start()
     asyncio.run(main(Home(Path(sys.argv[1])).create()))

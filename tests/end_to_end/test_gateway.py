@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from mcp.client.extension import advertise
 
 from core.approvals.operator_keys import OperatorKey
+from core.gateway.tasks import EXTENSION
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.agents import add_agent
@@ -24,9 +26,10 @@ from tests.fakes.gateway import (
     over_stdio,
     touch,
 )
+from tests.fakes.program import run
 from tests.fakes.service_process import ServiceProcess, service_process, until_online
 from tests.fakes.signing import anna
-from tests.fakes.tasks_client import TasksExtension
+from tests.fakes.tasks_client import TasksExtension, about
 
 
 @pytest.fixture
@@ -108,3 +111,82 @@ async def test_a_result_is_collected_by_another_connection_and_after_a_restart_o
             assert changed.is_error
             assert changed.structured_content["error"]["code"] == "invalid_arguments"
     assert not (tmp_path / "other").exists()
+
+
+async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_anew(
+    home: Home, key: OperatorKey, service: ServiceProcess, console: Console, token: str, tmp_path: Path
+):
+    ask = touch(tmp_path / "made")
+    async with over_stdio(home, token) as client, asyncio.TaskGroup() as group:
+        ticket = (await asked(client, "run_commands", **ask, request_id="one"))["ticket"]
+        assert await console.approvals.list()
+        # The agent waits while the service dies: it is told, and may wait again.
+        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+        await asked(client, "list_devices")
+        await service.kill()
+        lost = await waits
+        assert lost.is_error
+        error = lost.structured_content["error"]
+        assert (error["code"], error["retryable"]) == ("service_unavailable", True)
+        async with service_process(home) as again:
+            fresh = await again.console()
+            await until_online(fresh)
+            ended = await client.call_tool("wait_run", {"ticket": ticket})
+            told = ended.structured_content
+            assert (ended.is_error, told["state"]) == (True, "interrupted")
+            [result] = told["results"]
+            assert "before it was sent" in result["error"]["message"]
+            assert "another request_id" in told["next"]
+            assert not await fresh.approvals.list()
+            # The same to a client of tasks, over a connection of its own.
+            async with over_stdio(home, token, MODERN, extensions=[advertise(EXTENSION)]) as other:
+                task = await about(other, "tasks/get", ticket)
+                assert (task.status, (task.result or {})["isError"]) == ("completed", True)
+                assert task.result is not None
+                assert "another request_id" in task.result["structuredContent"]["next"]
+            # The same request_id is the same request, which is over; another one asks anew.
+            assert (await client.call_tool("run_commands", ask | {"request_id": "one"})).structured_content[
+                "ticket"
+            ] == ticket
+            anew = await asked(client, "run_commands", **ask, request_id="two")
+            assert (anew["state"], anew["ticket"] != ticket) == ("waiting", True)
+            await approve(fresh, await next_approval(fresh), key)
+            assert (await asked(client, "wait_run", ticket=anew["ticket"]))["state"] == "done"
+    assert (tmp_path / "made").exists()
+
+
+async def test_an_agent_that_dies_while_it_waits_finds_its_request_again(
+    connect: Connect, console: Console, key: OperatorKey, token: str, tmp_path: Path
+):
+    async with connect(token) as client, asyncio.TaskGroup() as group:
+        ticket = (await asked(client, "run_commands", **touch(tmp_path / "made")))["ticket"]
+        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+        await asked(client, "list_devices")
+        waits.cancel()
+    # It has lost its ticket with its memory.
+    async with connect(token) as client:
+        assert [one["ticket"] for one in (await asked(client, "wait_run"))["open"]] == [ticket]
+        await approve(console, await next_approval(console), key)
+        assert (await asked(client, "wait_run", ticket=ticket))["state"] == "done"
+    assert (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("word", ["approve", "deny"])
+async def test_what_a_person_decides_at_a_terminal_ends_the_agents_wait(
+    home: Home, console: Console, key: OperatorKey, token: str, tmp_path: Path, word: str
+):
+    async with over_stdio(home, token) as client, asyncio.TaskGroup() as group:
+        ticket = (await asked(client, "run_commands", **touch(tmp_path / "made")))["ticket"]
+        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+        listed = await asyncio.to_thread(run, home, "--json", "approvals", "list")
+        [request] = listed.json["approvals"]
+        decided = await asyncio.to_thread(
+            run, home, "approvals", word, request["id"], "--operator", "anna", "--reason", "It is Friday"
+        )
+        assert decided.code == 0, decided
+        ended = (await waits).structured_content
+    if word == "approve":
+        assert ended["state"] == "done"
+    else:
+        assert "It is Friday" in ended["results"][0]["error"]["message"]
+    assert (tmp_path / "made").exists() is (word == "approve")

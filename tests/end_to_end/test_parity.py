@@ -11,24 +11,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from core.approvals.operator_keys import statement_for
+from core.audit.entries import Kind
+from core.batch.models import Batch
 from core.cli.output import envelope_json
-from core.errors import QuarterdeckError
+from core.errors import ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service.console import Console
-from core.service.envelope import refused_envelope
+from core.service.envelope import Envelope, refused_envelope
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
-from tests.fakes.desk import online
+from tests.fakes.agents import add_agent
+from tests.fakes.desk import next_approval, online
+from tests.fakes.gateway import in_process
 from tests.fakes.lab_device import pair
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run
 from tests.fakes.remote_device import make_listening_home
-from tests.fakes.signing import accepted, signing
+from tests.fakes.signing import accepted, anna, signing
 
+TOKEN_FILE = "token-of-the-agent"
 POLICY = """
 profile = "guarded"
 [[rule]]
@@ -41,12 +47,16 @@ reason = "Not here."
 
 @dataclass(frozen=True)
 class Action:
-    """One call, and the outcome that every door must report of it: its error's code, empty for none."""
+    """One call, and the outcome that every door must report of it: its error's code, empty for none.
+
+    `answer` is what an operator answers meanwhile, at the service: the verb of a statement.
+    """
 
     device: str
     tool: str
     code: str
     arguments: dict[str, str] = field(default_factory=dict)
+    answer: Literal["", "approve", "deny"] = ""
 
     def within(self, folder: Path) -> Action:
         """The action in this folder, which the device may read."""
@@ -58,6 +68,9 @@ ACTIONS = {
     "a read": Action("this-computer", "list_directory", "", {"path": "FOLDER"}),
     "an unknown device": Action("nowhere", "read_file", "unknown_device"),
     "an unknown tool": Action("this-computer", "nothing", "unknown_tool"),
+    "a tool's name with a sign that cannot be seen": Action(
+        "this-computer", "read_file\N{ZERO WIDTH SPACE}", "unknown_tool", {"file_path": "a"}
+    ),
     "an unknown argument": Action(
         "this-computer", "read_file", "invalid_arguments", {"file_path": "a", "b": "c"}
     ),
@@ -73,6 +86,16 @@ ACTIONS = {
         "this-computer", "read_file", "tool_failed", {"file_path": "FOLDER/no-such-file"}
     ),
     "a device that is offline": Action("lab-1", "poke", "device_offline"),
+    "a call that is approved": Action(
+        "this-computer", "shell_execute", "", {"command": "printf hello"}, "approve"
+    ),
+    "a call that is approved and fails": Action(
+        "this-computer", "shell_execute", "tool_failed", {"command": "exit 3"}, "approve"
+    ),
+    "a call that is denied": Action(
+        "this-computer", "shell_execute", "denied_by_operator", {"command": "printf hello"}, "deny"
+    ),
+    # The last one, because its requests go on waiting.
     "a call that needs an approval": Action(
         "this-computer", "shell_execute", "approval_pending", {"command": "printf hello"}
     ),
@@ -89,7 +112,10 @@ async def by_window(home: Home, action: Action) -> dict[str, Any]:
             started = await console.runs.call(action.device, action.tool, dict(action.arguments))
         except QuarterdeckError as error:
             return envelope_json(refused_envelope(action.device, action.tool, error.info))
-        await _until_it_rests(console, started.summary.id)
+        if action.answer:
+            await console.runs.wait(started.summary.id, PATIENCE_S)
+        else:
+            await _until_it_rests(console, started.summary.id)
         [envelope] = await console.runs.results(started.summary.id)
         return envelope_json(envelope)
     finally:
@@ -108,23 +134,46 @@ async def _until_it_rests(console: Console, wanted: str) -> None:
 async def by_command_line(home: Home, action: Action) -> dict[str, Any]:
     """The program itself, with words."""
     words = [f"{name}={value}" for name, value in action.arguments.items()]
+    words += ["--wait", str(PATIENCE_S)] if action.answer else []
     ended = await asyncio.to_thread(run, home, "call", action.device, action.tool, *words, "--json")
     assert isinstance(ended.json, dict)
     return ended.json
 
 
-DOORS: dict[str, Door] = {"window": by_window, "command line": by_command_line}
+async def by_gateway(home: Home, action: Action) -> dict[str, Any]:
+    """As an agent's program calls: an official MCP client at the gateway."""
+    async with in_process(home, (home.path / TOKEN_FILE).read_text()) as client:
+        command = {"tool": action.tool, "arguments": dict(action.arguments)}
+        answer = await client.call_tool("run_commands", {"devices": action.device, "commands": [command]})
+        value: dict[str, Any] = answer.structured_content
+        if action.answer:
+            value = (await client.call_tool("wait_run", {"ticket": value["ticket"]})).structured_content
+        if "error" in value:
+            return envelope_json(
+                refused_envelope(action.device, action.tool, ErrorInfo.model_validate(value["error"]))
+            )
+        [envelope] = value["results"] + value["waiting"]
+        return envelope_json(Envelope.model_validate(envelope))
+
+
+DOORS: dict[str, Door] = {"window": by_window, "command line": by_command_line, "gateway": by_gateway}
 
 _IDS = [
     (re.compile(r"\b(?:a-)?[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
     (re.compile(r"\br-\d{4,}\b"), "<run>"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "<time>"),
-    (re.compile(r"\b(?:window|cli):[\w.-]+"), "<actor>"),
+    (re.compile(r"\b(?:window|cli|agent):[\w.-]+"), "<actor>"),
 ]
-# A request's digest covers its call id.
+# A request's digest, and what is signed of it, cover its call id; by its `request_digest` an agent's repeated
+# request is known; `program` is the one that asked for an agent.
 _VARIES = frozenset(
-    {"seq", "time", "duration_ms", "took_ms", "digest", "asked_at", "expires_at", "remaining_s"}
+    {
+        *("seq", "time", "duration_ms", "took_ms", "took_s", "execution_time"),
+        *("asked_at", "expires_at", "remaining_s", "digest", "request_digest", "signature", "program"),
+    }
 )
+# What the journal has beside of an agent alone: that its program came and went.
+_CONNECTIONS = (Kind.AGENT_CONNECTED, Kind.AGENT_LEFT)
 
 
 def settled(value: Any) -> Any:
@@ -152,17 +201,29 @@ async def served(path: Path) -> AsyncIterator[tuple[Home, Service]]:
     await server.open()
     try:
         await online(service)
-        await pair(signing(LocalConsole(service, "operator:anna"), home))
+        console = signing(LocalConsole(service, "operator:anna"), home)
+        await pair(console)
+        (home.path / TOKEN_FILE).write_text(await add_agent(console, anna(home), "clerk"))
         yield home, service
     finally:
         await server.close()
         await service.close()
 
 
+async def _answer(service: Service, action: Action) -> None:
+    """Answer what the action asks for, as an operator at the service; nothing where it asks for nothing."""
+    if action.answer:
+        console, key = LocalConsole(service, "operator:anna"), anna(service.home)
+        reason = "Not on a Friday." if action.answer == "deny" else ""
+        statement = statement_for(await next_approval(console), action.answer, key.name, reason)
+        await console.approvals.decide(key.sign(statement))
+
+
 async def _entries_since(service: Service, last: int) -> list[Any]:
     await service.journal.settle()
     page = await service.journal.query("", after=last, limit=100)
-    return [settled(entry.model_dump(mode="json")) for entry in page.entries]
+    entries = [entry for entry in page.entries if entry.kind not in _CONNECTIONS]
+    return [settled(entry.model_dump(mode="json")) for entry in entries]
 
 
 async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(
@@ -174,10 +235,54 @@ async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(
             for door, ask in DOORS.items():
                 await service.journal.settle()
                 last = service.journal.state.entries
-                envelope = await ask(home, action)
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(_answer(service, action))
+                    envelope = await ask(home, action)
                 answers[door] = (settled(envelope), await _entries_since(service, last))
                 assert (envelope["error"] or {"code": ""})["code"] == action.code, (name, door, envelope)
             first = answers["window"]
             assert first[1], f"{name} is not in the journal"
             for door, answer in answers.items():
                 assert answer == first, (name, door)
+
+
+async def _batch_by_window(home: Home, name: str) -> list[dict[str, Any]]:
+    console = await RemoteConsole.connect(home, "window", "window:anna")
+    try:
+        started = await console.runs.start(await console.runs.load_batch(name))
+        await console.runs.wait(started.summary.id, PATIENCE_S)
+        return [envelope_json(envelope) for envelope in await console.runs.results(started.summary.id)]
+    finally:
+        await console.close()
+
+
+async def _batch_by_command_line(home: Home, name: str) -> list[dict[str, Any]]:
+    ended = await asyncio.to_thread(run, home, "run", name, "--json")
+    return list(ended.json["results"])
+
+
+async def _batch_by_gateway(home: Home, name: str) -> list[dict[str, Any]]:
+    async with in_process(home, (home.path / TOKEN_FILE).read_text()) as client:
+        answer = (await client.call_tool("run_batch", {"batch": name})).structured_content
+        return [envelope_json(Envelope.model_validate(envelope)) for envelope in answer["results"]]
+
+
+async def test_a_saved_batch_is_the_same_by_every_door(memory_path: Path, tmp_path: Path):
+    async with served(memory_path) as (home, service):
+        steps = [
+            {"id": "look", "tool": "list_directory", "with": {"path": str(tmp_path)}},
+            {"id": "fails", "tool": "read_file", "with": {"file_path": f"{tmp_path}/no-such-file"}},
+            {"id": "denied", "tool": "list_processes"},
+        ]
+        batch = Batch.model_validate({"name": "look", "on_failure": "continue", "steps": steps})
+        await LocalConsole(service, "operator:anna").runs.save_batch("look", batch)
+        answers = []
+        for door in (_batch_by_window, _batch_by_command_line, _batch_by_gateway):
+            await service.journal.settle()
+            last = service.journal.state.entries
+            envelopes = await door(home, "look")
+            assert [(one["error"] or {"code": ""})["code"] for one in envelopes] == [
+                *("", "tool_failed", "denied_by_policy")
+            ]
+            answers.append((settled(envelopes), await _entries_since(service, last)))
+        assert answers[1:] == answers[:1] * 2

@@ -46,6 +46,8 @@ def test_the_main_job_is_played_in_the_real_window_with_a_picture_of_each_screen
         "policy-time-machine",
         "policy-why",
         "settings-grants",
+        "agents",
+        "agents-paused",
         "runs-picture",
         "replay",
         "journal",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from core.approvals.operator_keys import OperatorKey
 from core.home import Home
 from core.policy.agents import PREFIX, Agent, Agents, AgentSettings
-from core.service.console import Console
+from core.service.console import AgentChanged, AgentState, Console
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.service import Service
 from core.service.wishes import agent_added, agent_set
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import anna, sign
 
 
@@ -51,3 +55,16 @@ async def attached_agent(
     await console.approvals.register_operator(key.operator)
     token = await add_agent(console, key, name, settings)
     return await RemoteConsole.connect(home, "agent", PREFIX + name, token=token), token
+
+
+async def agent_when(console: Console, name: str, condition: Callable[[AgentState], object]) -> AgentState:
+    """The agent once it stands as wanted: as it is now, or as an event tells."""
+    events = console.events()
+    async with asyncio.timeout(PATIENCE_S):
+        for agent in await console.agents.list():
+            if agent.name == name and condition(agent):
+                return agent
+        async for event in events:
+            if isinstance(event, AgentChanged) and event.agent.name == name and condition(event.agent):
+                return event.agent
+    raise AssertionError("the events ended")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.main import ConsoleApplication
@@ -20,10 +22,19 @@ class Recorder(FakeConsole):
     def __init__(self, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]  # handed on as they are
         self.started: list[tuple[Batch, list[str] | None]] = []
+        self.inputs: list[dict[str, Any] | None] = []
 
-    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        inputs: dict[str, Any] | None = None,
+        said: str = "",
+        request_id: str = "",
+    ) -> Run:
         self.started.append((batch, expected_devices))
-        return await super().on_start_run(batch, expected_devices)
+        self.inputs.append(inputs)
+        return await super().on_start_run(batch, expected_devices, inputs)
 
 
 def risky(targets: str, command: str = "rm -rf /srv/cache") -> Batch:

@@ -26,6 +26,7 @@ from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.known_devices import KnownDevice
 from core.fleet.models import Device, Listening
 from core.home import Settings
+from core.policy.agents import Agent, AgentSettings, NewAgent
 from core.policy.loosening import is_as_strict, loosenings
 from core.policy.models import Profile
 from core.policy.policy_file import PolicyFile, parse_policy, with_profile
@@ -174,6 +175,7 @@ class ChangesDoor(JournalDoor):
                 fleet=fleet,
                 dispatcher=SimpleNamespace(stopped=self.stopped_note or "Stopped." if self.stopped else ""),
                 operators=self._registered(),
+                agents=self.fake_agents,
             ),
         )
 
@@ -202,6 +204,21 @@ class ChangesDoor(JournalDoor):
 
     def _change_of(self, device: str, tool_key: str) -> ContractChange:
         raise NotImplementedError
+
+    # Agents
+
+    async def on_add_agent(
+        self, name: str, settings: AgentSettings, signed: SignedChange | None = None
+    ) -> NewAgent:
+        offered = str(signed.statement.change.after.get("token_sha256")) if signed is not None else ""
+        self._signed(proposals.agent_added(self._service(), name, settings, offered), signed)
+        return await super().on_add_agent(name, settings, signed)
+
+    async def on_set_agent(
+        self, name: str, settings: AgentSettings, signed: SignedChange | None = None
+    ) -> Agent:
+        self._signed(proposals.agent_set(self._service(), name, settings), signed)
+        return await super().on_set_agent(name, settings, signed)
 
     # Policy and settings
 

@@ -29,6 +29,7 @@ from typing import Any
 
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.audit.entries import Entry, Kind
+from core.batch.expression_trial import AskedExpression, ExpressionTrials, try_expressions
 from core.batch.file_names import file_stem
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, flatten
 from core.changes import SignedChange
@@ -56,7 +57,7 @@ from tests.fakes.changes_door import HOME_KEY
 from tests.fakes.decisions import decide_call
 from tests.fakes.fleet_data import ago, make_devices, make_tools
 from tests.fakes.journal import FakeJournal
-from tests.fakes.plans import plan_cell
+from tests.fakes.plans import FakeOffers
 from tests.fakes.runs import FakeRuns
 
 _END = object()
@@ -99,6 +100,7 @@ class FakeConsole(ApprovalsDoor):
         self._listeners: list[asyncio.Queue[Any]] = []
         self._lost: ServiceError | None = None
         self.work = FakeRuns(self)
+        self.tell = self.emit
 
     # For tests
 
@@ -179,6 +181,7 @@ class FakeConsole(ApprovalsDoor):
             devices=list(self.fleet.values()),
             approvals=self._waiting(),
             runs=self.work.summaries(),
+            agents=self.agent_states(),
         )
 
     def _waiting(self) -> list[Approval]:
@@ -250,17 +253,14 @@ class FakeConsole(ApprovalsDoor):
 
     async def on_plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
         await self._step("plan")
-        wanted = parse_filter(batch.targets)
-        chosen = [device for device in self.fleet.values() if wanted.matches(device)]
-        steps = flatten(batch.steps)
-        cells = [plan_cell(self, device, step) for device in chosen for step in steps]
-        return Plan(
-            devices=[device.name for device in chosen],
-            steps=[step.id for step in steps],
-            cells=cells,
-            production=[device.name for device in chosen if device.production],
-            took_ms=1.4,
-        )
+        return FakeOffers(self).plan(batch, inputs or {})
+
+    async def on_try_expressions(
+        self, batch: Batch, step: str, asked: list[AskedExpression]
+    ) -> ExpressionTrials:
+        await self._step("try_expressions")
+        runs = [self.work.find(run.id) for run in self.work.summaries()]
+        return try_expressions(batch, step, asked, FakeOffers(self).known(batch, runs))
 
     async def on_start_run(
         self,
@@ -333,6 +333,14 @@ class FakeConsole(ApprovalsDoor):
     async def on_cancel_run(self, run: str) -> RunSummary:
         await self._step("cancel_run")
         return self.work.cancel(run)
+
+    async def on_pause_run(self, run: str) -> RunSummary:
+        await self._step("pause_run")
+        return self.work.pause(run, paused=True)
+
+    async def on_unpause_run(self, run: str) -> RunSummary:
+        await self._step("unpause_run")
+        return self.work.pause(run, paused=False)
 
     async def on_approvals(self) -> list[Approval]:
         await self._step("approvals")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from core.aip.messages import ResultStatus
@@ -115,7 +115,7 @@ class MemoryHost:
         self.actors.append(actor)
         return MemoryConsole(self, actor)
 
-    def agent_console(self, actor: str, token: str) -> MemoryConsole:
+    def agent_console(self, actor: str, token: str, end: Callable[[str], None]) -> MemoryConsole:
         if token != AGENT_TOKEN:
             raise Refused("This is not the token of an agent of this home.", ErrorCode.AGENT_UNKNOWN)
         return self.console(actor)

@@ -1,37 +1,75 @@
-"""How the fake plans one step on one device; nothing is sent."""
+"""How the fake plans batches and tries expressions: with the real planner, on its own tools and decisions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from core.batch.models import PlannedCell, Step
-from core.errors import QuarterdeckError
-from core.fleet.models import Device, Health
-from core.policy.models import Answer
+from core.batch.expression_trial import Known
+from core.batch.expressions import DeviceFacts
+from core.batch.models import Batch, Plan, Run, flatten
+from core.batch.planner import Planner
+from core.errors import BadInput
+from core.fleet.filter import parse_filter
+from core.fleet.models import Device, Tool
+from core.policy.models import Decision
+from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 from tests.fakes.decisions import decide_call
 
 if TYPE_CHECKING:
     from tests.fakes.console import FakeConsole
 
 
-def plan_cell(console: FakeConsole, device: Device, step: Step) -> PlannedCell:
-    """What would happen to one step on one device."""
+class FakeOffers:
+    """The devices, their tools and what the policy says of a call, as the planner asks for them."""
 
-    def cell(outcome: Any, **more: Any) -> PlannedCell:
-        return PlannedCell(device=device.name, step=step.id, outcome=outcome, **more)
+    def __init__(self, console: FakeConsole) -> None:
+        self._console = console
 
-    if not step.enabled:
-        return cell("off", summary="switched off")
-    if device.health is Health.OFFLINE:
-        return cell("offline", summary="offline", why=device.reason)
-    try:
-        tool = console.tool_named(device.name, step.tool)
-    except QuarterdeckError as error:
-        return cell("no_such_tool", why=error.message)
-    missing = [key for key in tool.input_schema.get("required", []) if key not in step.parameters]
-    if missing:
-        return cell("invalid", why=f"{missing[0]} is required")
-    decision = decide_call(tool, step.parameters, console.policy_status.profile, device)
-    outcome = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}[decision.answer]
-    why = decision.reasons[0].text
-    return cell(outcome, answer=decision.answer, risk=decision.risk, summary=decision.summary, why=why)
+    def matched(self, targets: str) -> list[Device]:
+        """The devices that a filter means."""
+        wanted = parse_filter(targets)
+        return [device for device in self._console.fleet.values() if wanted.matches(device)]
+
+    def tool(self, device: str, name: str) -> Tool | None:
+        """A device's tool."""
+        try:
+            return self._console.tool_named(device, name)
+        except BadInput:
+            return None
+
+    def explain(
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        actor: str = "",
+        leads: ResolvedPaths = NOT_FOLLOWED,
+    ) -> Decision:
+        """What would be decided; of arguments only what is missing is looked at."""
+        found = self._console.tool_named(device, tool)
+        missing = [key for key in found.input_schema.get("required", []) if key not in parameters]
+        if missing:
+            raise BadInput(f"{missing[0]} is required")
+        profile = self._console.policy_status.profile
+        return decide_call(found, parameters, profile, self._console.fleet[device])
+
+    def plan(self, batch: Batch, inputs: dict[str, Any]) -> Plan:
+        """A plan of a batch."""
+        plan = Planner(batch, inputs, self, self, "operator").plan(self.matched(batch.targets), {})
+        return plan.model_copy(update={"took_ms": 1.4})
+
+    def known(self, batch: Batch, runs: list[Run]) -> Known:
+        """What the expressions of a batch can be held against; `runs` are the latest ones, newest first."""
+        earlier = next((run for run in runs if run.summary.name == batch.name), None)
+        names = [device.name for device in self.matched(batch.targets)]
+        name = earlier.summary.devices[0] if earlier is not None else names[0] if names else ""
+        schemas = {
+            step.id: tool.output_schema
+            for step in flatten(batch.steps)
+            if names and (tool := self.tool(names[0], step.tool)) is not None
+        }
+        device = self._console.fleet.get(name)
+        facts = (
+            DeviceFacts(name, tuple(device.tags), device.platform, device.system) if device else DeviceFacts()
+        )
+        return Known(schemas, facts, earlier)

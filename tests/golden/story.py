@@ -27,6 +27,7 @@ from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.journal import Journal
+from core.batch.expression_trial import AskedExpression
 from core.batch.models import Batch, Run
 from core.changes import Change, ChangeKind
 from core.errors import QuarterdeckError
@@ -240,6 +241,12 @@ async def agents(play: Play, console: Console) -> None:
     await set_agent(console, play.key, "clerk", AgentSettings(targets="tag:lab", waiting=30))
     await console.agents.update("clerk", AgentSettings(targets="tag:lab", paused=True))
     await console.agents.list()
+    await set_agent(console, play.key, "clerk", AgentSettings(targets="tag:lab"))
+    await console.agents.pause("clerk")
+    await refused(console.agents.introduce("stdio", "story", "1"))
+    await console.agents.stop("clerk")
+    await console.agents.tallies()
+    await console.agents.commands("clerk")
     await console.agents.revoke("clerk")
     await refused(console.agents.revoke("clerk"))
 
@@ -356,6 +363,8 @@ async def batches(play: Play, console: Console, device: ScriptedDevice) -> None:
     await console.runs.delete_batch("poke")
     await refused(console.runs.load_batch("none"))
     await console.runs.plan(batch)
+    condition = AskedExpression(place="when", text="device.platform == 'linux'")
+    await console.runs.try_expressions(batch, batch.steps[0].id, [condition])
     await refused(console.runs.start(batch, ["lab-9"]))
     run = await console.runs.start(batch, [SCRIPTED])
     await device.answer(await device.command(), {"seen": []})

@@ -18,11 +18,13 @@ from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenDevice, OpenEntry, OpenQuery, OpenSection
 from app.theme.theme import Theme
 from core.policy.policy_check import ExampleResult, PolicyCheck, PolicyProblem
+from tests.fakes.agents_story import add_agents
 from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import drawer_of
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.agents.page import AgentsPage
 
 # What these show changes all the time: they keep the width they were made with, which is no room to spare.
 LIVE = {Kind.NUMBER, Kind.TIME, Kind.SPARK, Kind.RISK, Kind.VERDICT, Kind.HEALTH, Kind.PLAN}
@@ -32,8 +34,8 @@ Scene = Callable[[ConsoleApplication], Awaitable[TableView]]
 
 
 def tagged() -> FakeConsole:
-    """The story, with tags as a fleet of some years has them."""
-    console = story()
+    """The story, with agents, and with tags as a fleet of some years has them."""
+    console = add_agents(story())
     for name, device in list(console.fleet.items()):
         more = {
             "edge-gw-11": ["edge", "eu-west", "canary", "prod"],
@@ -189,7 +191,29 @@ async def time_machine(desk: ConsoleApplication) -> TableView:
     return page.time_machine.table
 
 
+async def agents(desk: ConsoleApplication) -> TableView:
+    page = AgentsPage(desk)
+    await seen(lambda: page.rows() and page.rows()[0].endswith("17"))
+    return page.screen.table
+
+
+async def agent_commands(desk: ConsoleApplication) -> TableView:
+    page = AgentsPage(desk)
+    await seen(lambda: len(page.commands()) == 7)
+    return page.screen.panel.commands.table
+
+
+async def agent_tickets(desk: ConsoleApplication) -> TableView:
+    page = AgentsPage(desk)
+    page.tab("Open tickets")
+    await seen(page.tickets)
+    return page.screen.panel.tickets.table
+
+
 SCENES: list[Scene] = [
+    agents,
+    agent_commands,
+    agent_tickets,
     fleet,
     fleet_tools,
     fleet_refused,

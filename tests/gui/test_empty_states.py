@@ -20,17 +20,19 @@ from app.screens.replay.screen import ReplayScreen
 from app.screens.runs.screen import RunsScreen
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
-from app.screens.targets import OpenDevice, OpenQuery, OpenRun, OpenSection
+from app.screens.targets import OpenAgent, OpenDevice, OpenQuery, OpenRun, OpenSection
 from app.theme.theme import Theme
 from app.widgets.buttons import Button
 from app.widgets.empty_state import ContentOrEmpty, EmptyState
 from core.policy.policy_check import PolicyCheck
+from tests.fakes.agents_story import TESTER, add_agents
 from tests.fakes.approvals_desk import make_approval
 from tests.fakes.batch_screen import batch_of, risky, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import change_cell, drawer_of, runs_of
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.agents.page import AgentsPage
 from tests.gui.fleet.page import open_fleet
 
 
@@ -158,7 +160,8 @@ async def batch_step(desk: ConsoleApplication) -> Empty:
 
 async def batch_tools(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk)
-    screen.tools.search.setText("no such tool")
+    screen.tools.search.setText("zzqx")
+    await seen(lambda: not screen.tools.searching)
     return Empty(screen.tools.place, "Clear the search", lambda: screen.tools.list.tools.items)
 
 
@@ -342,7 +345,43 @@ async def policy_without_examples(desk: ConsoleApplication) -> Empty:
     return Empty(page.examples)
 
 
+async def agents_filter(desk: ConsoleApplication) -> Empty:
+    page = AgentsPage(desk)
+    await seen(page.rows)
+    page.filter("nothing like this")
+    return Empty(page.screen.place, "Clear the filter", lambda: len(page.rows()) == 3)
+
+
+async def agent_without_commands(desk: ConsoleApplication) -> Empty:
+    page = AgentsPage(desk, OpenAgent(TESTER))
+    commands = page.screen.panel.commands
+    await seen(lambda: commands.place.words.startswith("It has asked for nothing yet."))
+    return Empty(commands.place)
+
+
+async def agent_commands_filter(desk: ConsoleApplication) -> Empty:
+    page = AgentsPage(desk)
+    await seen(page.commands)
+    commands = page.screen.panel.commands
+    commands.field.setText("nothing like this")
+    return Empty(commands.place, "Clear the filter", lambda: len(page.commands()) == 7)
+
+
+async def agent_without_tickets(desk: ConsoleApplication) -> Empty:
+    page = AgentsPage(desk, OpenAgent(TESTER))
+    page.tab("Open tickets")
+    return Empty(page.screen.panel.tickets.place)
+
+
+def with_agents() -> FakeConsole:
+    return add_agents(story())
+
+
 CASES: list[tuple[Callable[[], FakeConsole], Case]] = [
+    (with_agents, agents_filter),
+    (with_agents, agent_without_commands),
+    (with_agents, agent_commands_filter),
+    (with_agents, agent_without_tickets),
     (story, fleet_filter),
     (story, fleet_wall_filter),
     (lambda: FakeConsole([], story().operators), fleet_without_devices),

@@ -26,6 +26,7 @@ class PreviewLoader(QObject):
         # Without what was edited and without helpers the card is as it was; nothing depends on them.
         self._edited = Query(self, link, card.show_edited, quietly, "read what was edited")
         self._helpers = Query(self, link, card.show_helpers, quietly, "read what helps to decide")
+        self._scope = Query(self, link, card.show_scope, quietly, "describe the tool")
         self._preview = Query(
             self,
             link,
@@ -46,10 +47,12 @@ class PreviewLoader(QObject):
         if has_preview(one):
             self._preview.load(lambda console: look(console, one, self._images))
         self._helpers.load(lambda console: console.approvals.helpers(one.id))
+        asked = one.request
+        self._scope.load(lambda console: console.devices.describe(asked.device, asked.tool_name))
 
     def stop(self) -> None:
         """No card is open, or another one."""
-        for query in (self._edited, self._helpers, self._preview):
+        for query in (self._edited, self._helpers, self._scope, self._preview):
             query.cancel()
 
     def _is_open(self, approval: str) -> bool:

@@ -40,6 +40,7 @@ from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.fleet.models import Contract, Tool
+from core.policy.agents import PREFIX
 from core.service.console import CommandRecord
 from core.statements import SignedStatement
 
@@ -93,6 +94,7 @@ class RequestController(QWidget):
         self._form = Query(self, link, self._open_edit, self._say_no_form, "read the tool's form")
         self.bar.unlock_asked.connect(nav.start_unlock)
         state.service_changed.connect(self.show_situation)
+        state.agents_changed.connect(self._show_agent)
         nav.keys.changed.connect(self._key_changed)
 
     # The card
@@ -103,7 +105,9 @@ class RequestController(QWidget):
         self._drop_answers()
         self._since = time.monotonic()
         device = self._state.devices.get(one.request.device)
-        self.card.show_request(one, device.platform if device else "", None, others)
+        production = {device.name for device in self._state.devices.values() if device.production}
+        self.card.show_request(one, device.platform if device else "", None, others, production)
+        self._show_agent()
         self.bar.start_guard()
         if self._left_over is not None:
             self.bar.say_error(*self._left_over)
@@ -115,6 +119,11 @@ class RequestController(QWidget):
         self._looking.begin(one)
         if one.state is not ApprovalState.WAITING:
             self.show_end(one)
+
+    def _show_agent(self) -> None:
+        shown = self.card.approval
+        agent = self._state.agents.get(shown.actor.removeprefix(PREFIX)) if shown is not None else None
+        self.card.show_agent_paused(agent is not None and agent.settings.paused)
 
     def update_request(self, newest: Approval) -> None:
         """Take over the newest state of the open request; one with other contents is shown as new."""
@@ -404,6 +413,8 @@ class RequestController(QWidget):
         sheet = GrantDialog(
             self.window(), shown, self._nav.keys.unlocked or "", self._state, self._nav.by_hand
         )
+        if now.several_devices:
+            sheet.choose_all_devices()
         sheet.why_not = lambda: approve_blocker(self.situation())
         sheet.agreed.connect(lambda terms: self._grant(sheet, terms))
         sheet.begin()
@@ -411,7 +422,9 @@ class RequestController(QWidget):
     def _grant(self, sheet: GrantDialog, terms: GrantTerms) -> None:
         members = self._members()
         now = self.situation()
-        if approve_blocker(now) or now.several_devices or [one.id for one in members[:1]] != [terms.approval]:
+        # The others of a group are judged again under the grant, which is of their run then.
+        beyond = now.several_devices and terms.run is None
+        if approve_blocker(now) or beyond or [one.id for one in members[:1]] != [terms.approval]:
             return
         try:
             grant = self._nav.keys.sign_grant(terms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 from PySide6.QtCore import Qt, Signal
@@ -11,12 +11,14 @@ from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 from app.records.asker import Quote, asker_words
 from app.records.decision import FindingsSection, ReasonsSection, UndoBox
+from app.records.tool_facts import scope_properties
 from app.screens.approvals.bytes_section import BytesSection
 from app.screens.approvals.checks_section import ChecksSection
 from app.screens.approvals.content_section import ContentSection
 from app.screens.approvals.edited_section import EditedSection
 from app.screens.approvals.group_section import GroupSection
 from app.screens.approvals.preview_section import SCREEN_TOOLS, PreviewData, ScreenSection
+from app.screens.approvals.question_section import QuestionSection
 from app.screens.approvals.request_header import RequestHeader
 from app.screens.approvals.request_payload import DigestCheck, RequestPayload, request_payload
 from app.screens.approvals.text import unproved_words
@@ -25,12 +27,12 @@ from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.layouts import STRETCH, vbox
-from app.widgets.property_list import Property, PropertyList, short_digest
+from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
-from core.fleet.models import Contract
+from core.fleet.models import Contract, ToolDescription
 from core.policy.models import Reason
 
 RIGHT = 296
@@ -41,6 +43,9 @@ _DIGEST_NOTES = {
 }
 
 
+_SIGNED = "Exactly what is signed; nothing is sent"
+
+
 class RequestView(QWidget):
     """Everything above the bar. `approval` is exactly what is shown, and what would be signed.
 
@@ -48,11 +53,13 @@ class RequestView(QWidget):
         end_seen: every byte box was seen to its end.
         copied: bytes are on the clipboard.
         run_wanted(run): the operator followed the link to the run.
+        undo_wanted(approval): the operator followed the link to the undo of the run of this request.
     """
 
     end_seen = Signal()
     copied = Signal()
     run_wanted = Signal(str)
+    undo_wanted = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,6 +69,7 @@ class RequestView(QWidget):
         self.sent: RequestPayload | None = None
         self.others: tuple[Approval, ...] = ()
         self._run_link: Label | Link | None = None
+        self._agent_paused = False
         self._finding = 0
         self._stacked = False
         self._side = RIGHT
@@ -74,16 +82,21 @@ class RequestView(QWidget):
 
     def _make_parts(self) -> None:
         self.group = GroupSection()
+        self.question = QuestionSection()
         self.edited = EditedSection()
         self.target = ScreenSection()
         self.bytes = ContentSection("Exactly what will be sent")
         self.findings = FindingsSection()
         self.rest = BytesSection("Other arguments", exact=False)
         self.undo = UndoBox()
+        self.undo.acted.connect(lambda: self.undo_wanted.emit(self.approval))
         self.helpers = ChecksSection()
         self.reasons = ReasonsSection("Why you are asked")
         self.said = Quote()
         self.facts = PropertyList(84, "Request")
+        self.scope = PropertyList(84, "Scope of the tool")
+        self._scope = Section("What it needs and reaches")
+        self._scope.add(self.scope)
         for part in (self.bytes, self.rest):
             part.end_seen.connect(self._part_seen)
             part.copied.connect(self.copied)
@@ -94,6 +107,7 @@ class RequestView(QWidget):
         left = QWidget()
         vbox(
             self.group,
+            self.question,
             self.edited,
             self.target,
             self.bytes,
@@ -114,7 +128,7 @@ class RequestView(QWidget):
         )
         request = Section("Request")
         request.add(self.facts)
-        for widget in (self.reasons, self.said, request):
+        for widget in (self.reasons, self.said, request, self._scope):
             side.addWidget(widget)
         side.addStretch(1)
         body = QWidget()
@@ -137,9 +151,15 @@ class RequestView(QWidget):
         platform: str,
         contract: Contract | None,
         others: tuple[Approval, ...] = (),
+        production: Collection[str] = (),
     ) -> None:
-        """Show a request from its beginning, with those of a group that one act answers with it."""
+        """Show a request from its beginning, with those of a group that one act answers with it.
+
+        `production` are the names of all production devices.
+        """
         self.approval = approval
+        self.question.show_request(approval, production)
+        asks = not self.question.isHidden()
         self.sent = sent = request_payload(approval.request, approval.decision.findings)
         self._finding = 0
         self.show_others(others)
@@ -154,14 +174,18 @@ class RequestView(QWidget):
             self.rest.show_part(sent.others, sent.masked)
         placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
         self.findings.show_findings(approval.decision.findings, placed)
-        self.undo.show_undo(approval.decision)
+        # A question sends nothing: there is nothing to find in it, and nothing to undo.
+        for part in (self.findings, self.undo):
+            part.setVisible(not asks)
+        self.undo.show_undo(approval.decision, "Undo in Runs…" if approval.run else "")
         self.reasons.show_reasons(approval.decision, _more_reasons(approval))
-        self.said.show_said(approval.said, approval.actor)
+        self.said.show_said(approval.said, approval.actor, approval.program)
         self.show_facts(contract, "")
+        self._scope.hide()
         self.middle.verticalScrollBar().setValue(0)
         self._set_tab_order()
         self.end_banner.hide()
-        self.bytes.set_title("Exactly what will be sent")
+        self.bytes.set_title(_SIGNED if asks else "Exactly what will be sent")
         self._show_banner(sent, approval)
 
     def show_helpers(self, helpers: list[Helper]) -> None:
@@ -193,8 +217,19 @@ class RequestView(QWidget):
                 "An operator changed the arguments.",
                 "It needs an approval of its own.",
             )
+        elif self._agent_paused:
+            self.banner.say(
+                "warn", "This agent is paused.", "What you approve is held until the agent may go on."
+            )
         else:
             self.banner.hide()
+
+    def show_agent_paused(self, paused: bool) -> None:
+        """Say whether the agent that asks is paused, on this request and those shown next."""
+        if paused != self._agent_paused:
+            self._agent_paused = paused
+            if self.approval is not None and self.sent is not None:
+                self._show_banner(self.sent, self.approval)
 
     def show_others(self, others: tuple[Approval, ...]) -> None:
         """The members of the group are others now: one was answered elsewhere."""
@@ -239,7 +274,8 @@ class RequestView(QWidget):
         """Take over the newest state of the request that is shown already."""
         self.approval = approval
         if approval.state is not ApprovalState.WAITING:
-            self.bytes.set_title("Exactly what was asked for")
+            asked = "Exactly what was asked" if not self.question.isHidden() else "Exactly what was asked for"
+            self.bytes.set_title(asked)
 
     def show_facts(self, contract: Contract | None, signer: str) -> None:
         """Show what the approval binds; the contract's source is known once it has been read."""
@@ -249,15 +285,18 @@ class RequestView(QWidget):
         request = approval.request
         effect = approval.decision.effect.value
         source = f" ({contract.effect.source.value})" if contract is not None else ""
-        rows = [Property("Actor", asker_words(approval.actor))]
+        rows = [Property("Actor", asker_words(approval.actor, approval.program))]
         if approval.run:
             step = f", step {one_line(approval.step)}" if approval.step else ""
             rows.append(Property("Run", f"{one_line(approval.run)}{step}", link="run"))
         tool = f"{one_line(request.tool_name)}@{request.contract[:4]}"
         tone = "fail" if sent.digest is DigestCheck.DIFFERS else "text"
+        if self.question.isHidden():
+            rows += [
+                Property("Contract", tool, mono=True, full=request.contract),
+                Property("Effect", f"{effect}{source}"),
+            ]
         rows += [
-            Property("Contract", tool, mono=True, full=request.contract),
-            Property("Effect", f"{effect}{source}"),
             Property("Digest", short_digest(request.digest), mono=True, tone=tone, full=request.digest),
             Property("Checked", _DIGEST_NOTES[sent.digest], tone="fail" if tone == "fail" else "text3"),
             Property("Signs with", signer or "no key is unlocked", tone="text" if signer else "text3"),
@@ -265,6 +304,12 @@ class RequestView(QWidget):
         ]
         self.facts.show_facts(rows)
         self._connect_run()
+
+    def show_scope(self, described: ToolDescription) -> None:
+        """Show what the tool needs and reaches, if it is still the one that the approval binds."""
+        if self.approval is not None and self.approval.request.contract == described.tool.contract.digest:
+            show_facts(self.scope, scope_properties(described.scope))
+            self._scope.show()
 
     def _connect_run(self) -> None:
         if self.approval is None or not self.approval.run:

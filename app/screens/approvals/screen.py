@@ -78,6 +78,7 @@ class ApprovalsScreen(Screen):
         self.stack.narrowed.acted.connect(lambda _key: self.queue.clear_filter())
         self.card.copied.connect(lambda: self.nav.toast("Copied the exact bytes"))
         self.card.run_wanted.connect(lambda run: self.nav.open("runs", OpenRun(run)))
+        self.card.undo_wanted.connect(self._open_undo)
         self.bar.next_asked.connect(self._go_on)
         self.bar.focus_to_park.connect(self._park_focus)
         self.pane.decided.connect(self._decided)
@@ -99,6 +100,11 @@ class ApprovalsScreen(Screen):
         state.reset.connect(self._after_reset)
         state.service_changed.connect(self._show_known)
         state.cell_changed.connect(self._note_cell)
+
+    def _open_undo(self, approval: Approval) -> None:
+        assert approval.run is not None
+        target = OpenRun(approval.run, approval.request.device, approval.step, undo=True)
+        self.nav.open("runs", target)
 
     def enter(self, target: Target | None) -> None:
         """Show the queue, and one card of it."""

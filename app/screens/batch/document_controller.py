@@ -17,11 +17,13 @@ from app.screens.batch.document import (
     Steps,
     changed_step,
     doubled,
+    fields_of,
     free_id,
     grouped,
     inserted,
     moved,
     moved_by_one,
+    recovering,
     removed,
     switched,
 )
@@ -30,11 +32,13 @@ from core.schema_forms.json_values import same_json
 MERGE_WITHIN_S = 1.5
 UNDO_LIMIT = 500
 _TYPING = 1
+THE_BATCH = -1
+"""The `current` of `Chosen` while the batch itself is open, and no step of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The open step and all marked ones; 0 when there is none."""
+    """The open step and all marked ones; 0 when there is none, `THE_BATCH` for the batch itself."""
 
     current: int = 0
     marked: frozenset[int] = frozenset()
@@ -172,7 +176,7 @@ class DocumentController(QObject):
 
     def choose(self, current: int, marked: Iterable[int] = ()) -> None:
         """Open a step, and mark it with others."""
-        chosen = Chosen(current, frozenset(marked) | {current} if current else frozenset())
+        chosen = Chosen(current, frozenset(marked) | {current} if current > 0 else frozenset())
         if chosen != self.chosen:
             self.chosen = chosen
             self.chosen_changed.emit()
@@ -213,14 +217,35 @@ class DocumentController(QObject):
         if targets != self.content.targets:
             self._push("change the devices", replace(self.content, targets=targets), same=("targets",))
 
+    def set_settings(self, settings: dict[str, Any]) -> None:
+        """Change what the batch says beside its name, devices and steps."""
+        if typed := _changed_keys(self.content.settings, settings):
+            self._push("change the batch", replace(self.content, settings=settings), same=("settings", typed))
+
     # The steps
 
     def add(self, tool: str, place: int | None = None, parameters: dict[str, Any] | None = None) -> int:
         """Put a new step before `place`, or behind the open one's block; returns its key and opens it."""
+        name = free_id(tool.rpartition(".")[2].removeprefix("get_"), self.content.steps)
+        return self._add(DraftStep(name, tool, parameters or {}), f"add {tool}", place)
+
+    def add_approval(self) -> int:
+        """Put a question to operators behind the open step's block; returns its key and opens it."""
+        new = DraftStep(free_id("go_on", self.content.steps), "", flow={"approval": {}})
+        return self._add(new, "add an approval step")
+
+    def add_recovery(self, tool: str, of: int) -> int:
+        """Put a new step at the end of the recovery of a step; returns its key and opens it."""
         steps = self.content.steps
-        new = DraftStep(free_id(tool.rpartition(".")[2].removeprefix("get_"), steps), tool, parameters or {})
+        name = free_id(tool.rpartition(".")[2].removeprefix("get_"), steps)
+        new = DraftStep(name, tool, recovers=True)
+        place = self.content.place(of) + len(self.content.recovery_of(of)) + 1
+        return self._add(new, f"add {tool}", place)
+
+    def _add(self, new: DraftStep, words: str, place: int | None = None) -> int:
+        steps = self.content.steps
         at = self._behind_current() if place is None else max(0, min(place, len(steps)))
-        self._push_steps(f"add {tool}", inserted(steps, [new], at), Chosen(new.key, frozenset({new.key})))
+        self._push_steps(words, inserted(steps, [new], at), Chosen(new.key, frozenset({new.key})))
         return new.key
 
     def _behind_current(self) -> int:
@@ -228,7 +253,9 @@ class DocumentController(QObject):
         if at < 0:
             return len(steps)
         group = steps[at].group
-        while group and at + 1 < len(steps) and steps[at + 1].group == group:
+        for follower in steps[at + 1 :]:
+            if not (follower.recovers or follower.group == group > 0):
+                break
             at += 1
         return at + 1
 
@@ -262,6 +289,10 @@ class DocumentController(QObject):
         """Let the marked steps run in parallel, or no longer."""
         self._push_steps("run in parallel", grouped(self.content.steps, set(self.chosen.marked)))
 
+    def recover(self) -> None:
+        """Let the marked steps recover the one above them, or no longer."""
+        self._push_steps("recover", recovering(self.content.steps, set(self.chosen.marked)))
+
     # The open step
 
     def set_parameters(self, key: int, parameters: dict[str, Any]) -> None:
@@ -269,14 +300,14 @@ class DocumentController(QObject):
         step = self.content.step(key)
         if step is None or same_json(step.parameters, parameters):
             return
-        names = step.parameters.keys() | parameters.keys()
-        typed = frozenset(
-            name
-            for name in names
-            if (name in step.parameters) != (name in parameters)
-            or not same_json(step.parameters.get(name), parameters.get(name))
-        )
+        typed = _changed_keys(step.parameters, parameters)
         self.change(key, ("with", typed), parameters=parameters)
+
+    def set_flow(self, key: int, flow: dict[str, Any]) -> None:
+        """Take over how a step goes on: its condition, its retries, what it asks."""
+        step = self.content.step(key)
+        if step is not None and (typed := _changed_keys(step.flow, flow)):
+            self.change(key, ("flow", typed), flow=flow)
 
     def change(self, key: int, same: tuple[Any, ...], **changes: Any) -> None:
         """Change fields of one step; changes of the `same` thing soon after each other are undone as one."""
@@ -290,11 +321,16 @@ class DocumentController(QObject):
 
     def take_text(self, value: dict[str, Any]) -> None:
         """Take the open step over from its text, which says all of it."""
-        self.change_current(
-            "text",
-            id=value["id"],
-            tool=value["tool"],
-            parameters=value.get("with", {}),
-            timeout=value.get("timeout"),
-            enabled=value.get("enabled", True),
-        )
+        if self.chosen.current == THE_BATCH:
+            self.set_settings(value)
+        else:
+            self.change_current("text", **fields_of(value))
+
+
+def _changed_keys(before: dict[str, Any], after: dict[str, Any]) -> frozenset[str]:
+    """The keys whose values are others."""
+    return frozenset(
+        name
+        for name in before.keys() | after.keys()
+        if (name in before) != (name in after) or not same_json(before.get(name), after.get(name))
+    )

@@ -13,7 +13,13 @@ from PySide6.QtWidgets import QWidget
 from app.autosave import Autosave
 from app.qt_loop import ended
 from app.query import Declined, Mutation, Query
-from app.screens.batch.document import NEW_NAME, BatchDocument, DraftStep, can_show, content_of
+from app.screens.batch.document import (
+    NEW_NAME,
+    BatchDocument,
+    DraftStep,
+    content_of,
+    without_secret_defaults,
+)
 from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.draft import FILE, DraftOnDisk
 from app.service_client import ConsoleLink
@@ -35,11 +41,13 @@ class DocumentIO(QObject):
 
     Signals:
         saved(name): the batch was saved.
+        opened(name): a saved batch is on the screen now.
         failed(what, what to do): it was not, or something cannot be read.
         name_wanted: the batch is saved for the first time and has no name of its own yet.
     """
 
     saved = Signal(str)
+    opened = Signal(str)
     failed = Signal(str, str)
     name_wanted = Signal()
 
@@ -55,7 +63,7 @@ class DocumentIO(QObject):
         self._after_save: Callable[[], None] | None = None
         self._save: Mutation[tuple[str, BatchDocument]] | None = None
         self._opened: Query[Batch] | None = None
-        self._opening = ""
+        self._opening, self._as_template = "", False
 
     def bind(self, link: ConsoleLink, folder: Path) -> None:
         """Where to ask, and where the draft is kept; brings back the draft of the last window."""
@@ -77,7 +85,9 @@ class DocumentIO(QObject):
     def _draft(self) -> DraftOnDisk:
         editor = self._editor
         steps = tuple(self._kept(step) for step in editor.content.steps)
-        return DraftOnDisk.of(replace(editor.content, steps=steps), editor.saved_as, editor.dirty)
+        settings = without_secret_defaults(editor.content.settings)
+        kept = replace(editor.content, steps=steps, settings=settings)
+        return DraftOnDisk.of(kept, editor.saved_as, editor.dirty)
 
     def keep_now(self) -> None:
         """Write what is not written yet before the window goes."""
@@ -183,23 +193,26 @@ class DocumentIO(QObject):
         elif answer == SAVE:
             self.save(then=load)
 
-    def open_saved(self, name: str) -> None:
-        """Load a saved batch."""
+    def open_saved(self, name: str, as_template: bool = False) -> None:
+        """Load a saved batch; `as_template`, as the beginning of a new one, which leaves it as it is."""
         if self._opened is not None:
-            self._opening = name
+            self._opening, self._as_template = name, as_template
             self._opened.load(lambda console: console.runs.load_batch(name))
 
     def _load_opened(self, batch: Batch) -> None:
-        name = self._opening
-        self._show(batch, name)
+        if self._as_template:
+            content = replace(content_of(batch), name=NEW_NAME)
+            self.replace_with(lambda: self._editor.load(content, dirty=True))
+        else:
+            self._show(batch, self._opening)
 
     def _show(self, batch: Batch, name: str = "") -> None:
-        try:
-            content = content_of(batch)
-        except BadInput as error:
-            self.failed.emit(error.message, "Nothing was changed.")
-            return
-        self.replace_with(lambda: self._editor.load(content, name))
+        def load() -> None:
+            self._editor.load(content_of(batch), name)
+            if name:
+                self.opened.emit(name)
+
+        self.replace_with(load)
 
     def _say_not_opened(self, error: QuarterdeckError) -> None:
         self.failed.emit(error.message, error.info.next)
@@ -215,14 +228,11 @@ class DocumentIO(QObject):
 
 
 def examples() -> list[tuple[Path, Batch]]:
-    """The batches that come with the program and that the builder can show.
-
-    What cannot be read is left out and logged.
-    """
+    """The batches that come with the program; what cannot be read is left out and logged."""
     batches: list[tuple[Path, Batch]] = []
     for path in sorted(EXAMPLES.glob("*.yaml")):
         try:
             batches.append((path, read_batch(path.read_text(encoding="utf-8"), path.name)))
         except (OSError, BadInput) as error:
             log.warning("example batch cannot be read", path=str(path), problem=str(error))
-    return [(path, batch) for path, batch in batches if can_show(batch)]
+    return batches

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from app.screens.batch.document import DEFAULT_TARGETS, NEW_NAME, BatchDocument, DraftStep, tidy
 
 FILE = "window-draft.json"
+_SETTINGS_BEFORE = ("description", "on_failure")
 
 
 class _StepOnDisk(BaseModel):
@@ -21,6 +22,8 @@ class _StepOnDisk(BaseModel):
     timeout: float | None = None
     enabled: bool = True
     group: int = 0
+    recovers: bool = False
+    flow: dict[str, Any] = {}
 
 
 class DraftOnDisk(BaseModel):
@@ -30,13 +33,21 @@ class DraftOnDisk(BaseModel):
 
     format: Literal["quarterdeck.window-draft/1"] = "quarterdeck.window-draft/1"
     name: str = NEW_NAME
-    description: str = ""
     targets: str = DEFAULT_TARGETS
-    on_failure: Literal["stop", "continue"] = "stop"
-    parallel: int = Field(default=5, ge=1, le=1000)
+    settings: dict[str, Any] = {}
     steps: list[_StepOnDisk] = []
     saved_as: str = ""
     dirty: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_earlier_window(cls, kept: Any) -> Any:
+        """Windows before this one kept three settings beside the name."""
+        if not isinstance(kept, dict) or "parallel" not in kept:
+            return kept
+        settings = {name: kept[name] for name in _SETTINGS_BEFORE if kept.get(name)}
+        rest = {name: value for name, value in kept.items() if name not in (*_SETTINGS_BEFORE, "parallel")}
+        return {**rest, "settings": {**settings, "rollout": {"parallel": kept["parallel"]}}}
 
     @classmethod
     def of(cls, content: BatchDocument, saved_as: str, dirty: bool) -> DraftOnDisk:
@@ -49,4 +60,4 @@ class DraftOnDisk(BaseModel):
     def content(self) -> BatchDocument:
         """The batch as it was."""
         steps = tidy(DraftStep(**one.model_dump()) for one in self.steps)
-        return BatchDocument(self.name, self.description, self.targets, self.on_failure, self.parallel, steps)
+        return BatchDocument(self.name, self.targets, self.settings, steps)

@@ -112,7 +112,7 @@ class BatchLayout(QObject):
 
 
 class NoticeBox(QWidget):
-    """What went wrong with a wish, whole, and what to do; closed by hand."""
+    """What became of a wish, whole, and what to do; closed by hand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class NoticeBox(QWidget):
         vbox(self.notice, parent=self, margins=(16, 0, 16, 8), spacing=None)
         self.hide()
 
-    def say(self, what: str, how: str) -> None:
+    def say(self, what: str, how: str, look: str = "fail") -> None:
         """Show what happened and what to do."""
-        self.notice.say("fail", what, how, "Close")
+        self.notice.say(look, what, how, "Close")
         self.show()

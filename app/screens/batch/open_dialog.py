@@ -24,7 +24,7 @@ from core.batch.file_names import file_stem
 from core.batch.models import SavedBatch, flatten
 from core.errors import BadInput
 
-SAVED, EXAMPLE, NEW = "saved:", "example:", "new"
+SAVED, EXAMPLE, TEMPLATE, NEW = "saved:", "example:", "template:", "new"
 _COLUMNS: tuple[Column[Row], ...] = (
     Column("name", "Batch", Kind.NAME, 260, stretch=True),
     Column("steps", "Steps", Kind.NUMBER, 70),
@@ -135,11 +135,13 @@ class FileQuestion(QWidget):
 
 
 class OpenDialog(Dialog):
-    """Answers with `saved:NAME`, `example:PATH` or `new`."""
+    """Answers with `saved:NAME`, `example:PATH`, `template:NAME` or `new`."""
 
-    def __init__(self, window: QWidget, saved: Sequence[SavedBatch]) -> None:
+    def __init__(self, window: QWidget, saved: Sequence[SavedBatch], recent: Sequence[str] = ()) -> None:
+        """`recent` are names of saved batches that stand first, the latest before the others."""
         words = "Saved in this home, and examples that come with Quarterdeck." if saved else ""
         super().__init__(window, "Open a batch", words or "Nothing is saved yet; these are examples.", 680)
+        self._recent = {name: place for place, name in enumerate(recent)}
         self.dismissed.disconnect()  # of the sheet's own, which ends it
         self.dismissed.connect(self._dismissed)
         self._examples = [
@@ -174,6 +176,8 @@ class OpenDialog(Dialog):
         self._delete = self.add_answer("delete", "Delete…", closes=False)
         self._rename.clicked.connect(self.ask_new_name)
         self._delete.clicked.connect(self.ask_to_delete)
+        self._template = self.add_answer("template", "Use as template", closes=False)
+        self._template.clicked.connect(lambda: self.finish(f"{TEMPLATE}{self._saved_name()}"))
         self.add_answer("", "Cancel")
         self.add_answer(NEW, "New batch")
         button = self.add_answer("open", "Open", "primary", closes=False)
@@ -182,7 +186,8 @@ class OpenDialog(Dialog):
 
     def show_saved(self, saved: Sequence[SavedBatch], choose: str = "") -> None:
         """List these saved batches above the examples; choose the one named `choose`."""
-        self._rows = [_row(batch) for batch in saved] + self._examples
+        lately = sorted(saved, key=lambda batch: self._recent.get(batch.name, len(self._recent)))
+        self._rows = [_row(batch, batch.name in self._recent) for batch in lately] + self._examples
         self._show()
         if choose:
             self.list.choose(f"{SAVED}{choose}")
@@ -205,6 +210,7 @@ class OpenDialog(Dialog):
         off = "" if self._saved_name() else NOT_SAVED
         self._rename.set_off(off)
         self._delete.set_off(off)
+        self._template.set_off("" if self._saved_name() else "An example is one: open it.")
         # A question is about the batch that is chosen.
         if self.question.batch != self._saved_name():
             self.question.close_question()
@@ -257,13 +263,13 @@ class OpenDialog(Dialog):
             self.finish(key)
 
 
-def _row(batch: SavedBatch) -> Row:
+def _row(batch: SavedBatch, recent: bool) -> Row:
     steps = "—" if batch.steps is None else str(batch.steps)
     tip = "Its steps are not counted: not a valid batch, or a large file." if batch.steps is None else ""
     return Row(
         f"{SAVED}{batch.name}",
         (
-            Cell(batch.name, icon="batch"),
+            Cell(batch.name, icon="batch", tip="opened lately" if recent else ""),
             Cell(steps, tip=tip),
             size_words(batch.size_bytes),
             Cell(short_clock(batch.changed_at), tip=clock(batch.changed_at)),

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractItemView, QStyleOptionViewItem
 from app.items.item_view import ItemDelegate
 from app.items.keyed_model import NO_PARENT, Index
 from app.items.matrix import MatrixModel, MatrixView
-from app.screens.batch.text import outcome_look, why_not
+from app.screens.batch.text import count_outcomes, outcome_look, why_not
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.badges import paint_state
@@ -22,6 +22,7 @@ from core.batch.models import Plan, PlannedCell
 COLUMN = 132
 LEAST_COLUMN = 92
 WHY = 240
+BESIDE_WORD = 8 + 13 + 7 + 6 + 2
 ROW = 24
 
 
@@ -65,6 +66,8 @@ class PlanModel(MatrixModel[PlannedCell]):
         if role == Qt.ItemDataRole.AccessibleTextRole:
             where = self.devices[index.row()]
             production = ", production" if self.is_production(where) else ""
+            if cell is not None and cell.outcome in ("not_known", "skipped", "recovers") and cell.why:
+                words = f"{words}, {cell.why}"
             return f"{where}{production}, {cell.step if cell else 'why not'}: {words or 'nothing'}"
         if role == Qt.ItemDataRole.ToolTipRole:
             said = [cell.summary, cell.why] if cell else [words]
@@ -187,7 +190,10 @@ class PlanMatrix(MatrixView):
         if not steps:
             return
         room, theme = self.viewport().width(), theme_of(self)
-        each = max(LEAST_COLUMN, min(COLUMN, (room - WHY) // steps))
+        plan = self.plan_model.plan
+        words = [outcome_look(outcome).word for outcome in count_outcomes(plan.cells if plan else ())]
+        widest = max((round(painting.text_width(word, theme)) for word in words), default=0) + BESIDE_WORD
+        each = max(LEAST_COLUMN, min(COLUMN, max(widest, (room - WHY) // steps)))
         for step in range(min(steps, 60)):
             title = str(model.headerData(step, Qt.Orientation.Horizontal))
             wide = round(painting.text_width(title, theme, "label")) + 16

@@ -16,6 +16,7 @@ from core.batch.models import Plan
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.models import Device, Health
 from core.policy.models import Decision
+from core.schema_forms.json_values import holds_expressions
 
 PLAN_PAUSE_MS = 400
 PLANNING = "planning…"
@@ -128,6 +129,11 @@ class ExplainQuery(QObject):
         self.stop()
         if step is None or offered is None:
             self.quiet.emit("")
+            return
+        if holds_expressions(step.parameters):
+            self.quiet.emit(
+                "Not judged here: its arguments have expressions. The plan fills in what is known."
+            )
             return
         if problem:
             self.quiet.emit(f"Not judged yet: {problem[:1].lower()}{problem[1:]}")

@@ -13,7 +13,7 @@ from app.widgets.banner import Notice
 from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
 from app.widgets.layouts import hbox
-from core.batch.models import Batch, Plan, flatten
+from core.batch.models import Batch, Plan, Rollout, calls
 
 RUN = "run"
 MOST_LISTED = 6
@@ -28,10 +28,10 @@ def needs_question(plan: Plan) -> bool:
 
 def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Dialog:
     """The question; its answer is `RUN`, or empty."""
-    steps = [step for step in flatten(batch.steps) if step.enabled]
+    steps = [step for entry in batch.steps for step in calls(entry) if step.enabled]
     devices = plural(len(plan.devices), "device")
     title = f"Run “{one_line(batch.name)}” on {devices}?"
-    parallel = f", {batch.rollout.parallel} devices at once" if len(plan.devices) > 1 else ""
+    parallel = _rollout_words(batch.rollout) if len(plan.devices) > 1 else ""
     after = "stops" if batch.on_failure == "stop" else "goes on with the next step"
     words = f"{plural(len(steps), 'step')}{parallel}. A device {after} when a step fails."
     sheet = Dialog(window, title, words, width=520)
@@ -50,6 +50,15 @@ def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Dialog:
     run = sheet.add_answer(RUN, f"Run on {devices}", "primary")
     run.set_words(run.text(), icon="run", key="Enter")
     return sheet
+
+
+def _rollout_words(rollout: Rollout) -> str:
+    words = [f"{rollout.parallel} devices at once"]
+    if rollout.canary:
+        words.append(f"{plural(rollout.canary, 'device')} first")
+    if rollout.wave:
+        words.append(f"in waves of {rollout.wave}")
+    return "".join(f", {part}" for part in words)
 
 
 def _production(names: list[str]) -> QWidget:

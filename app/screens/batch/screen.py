@@ -12,9 +12,10 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
-from app.screens.batch.document import DraftStep
-from app.screens.batch.document_controller import DocumentController
+from app.screens.batch.document import BatchDocument, DraftStep
+from app.screens.batch.document_controller import THE_BATCH, DocumentController
 from app.screens.batch.document_io import DocumentIO
+from app.screens.batch.expression_query import Asked, ExpressionQuery
 from app.screens.batch.header import BatchHeader
 from app.screens.batch.layout import BatchLayout, NoticeBox
 from app.screens.batch.open_controller import OpenController
@@ -25,7 +26,7 @@ from app.screens.batch.run_dialog import needs_question
 from app.screens.batch.shortcut_filter import ShortcutFilter
 from app.screens.batch.step_annotations import StepAnnotations
 from app.screens.batch.step_form import StepForm, id_error, why_no_form
-from app.screens.batch.step_source import StepSource, step_value
+from app.screens.batch.step_source import StepSource, TextKind
 from app.screens.batch.steps_panel import StepsPanel
 from app.screens.batch.target_matcher import TargetMatcher
 from app.screens.batch.tool_catalog import ToolCatalog, ToolEntry
@@ -38,10 +39,14 @@ from app.widgets.action import Action
 from app.widgets.labels import separator, set_surface
 from app.widgets.layouts import vbox
 from app.widgets.redo_key import REDO_TOO
+from core.batch.expression_trial import ExpressionTrials
 from core.batch.models import Plan
+from core.batch.templates import texts_with_expressions
 from core.errors import BadInput
-from core.schema_forms.json_values import UNSET
+from core.schema_forms.json_values import UNSET, path_text
 
+MOST_TRIED = 20
+"""Arguments with expressions of which the values are shown."""
 _FILTER = ("filter", "Change the filter", "edit")
 _PLAN = ("plan", "Plan now", "refresh")
 
@@ -59,6 +64,8 @@ class BatchScreen(Screen):
         self.editor = DocumentController(self)
         self.shelf = ToolCatalog(self)
         self.planner, self.explainer = PlanQuery(self), ExplainQuery(self)
+        self.expressions = ExpressionQuery(self)
+        self._recovered = 0
         self.files = DocumentIO(self, self.editor, self._without_secrets)
         self.runner = RunController(self)
         self.notes = StepAnnotations(self)
@@ -93,6 +100,7 @@ class BatchScreen(Screen):
         head.run_wanted.connect(self._run)
         self.tools.add_wanted.connect(self._add)
         self.tools.typed.connect(self._add_by_key)
+        self.tools.proposal_wanted.connect(self.opening.propose)
         self.tools.list.dragged.connect(lambda _name, at: view.tool_over(at))
         self.tools.list.dropped.connect(self._drop_tool)
         self.tools.list.drag_ended.connect(view.stop_dragging)
@@ -102,9 +110,15 @@ class BatchScreen(Screen):
         view.opened.connect(self.step.focus_first)
         self.steps.tools_wanted.connect(self.panes_at.show_tools)
         self.steps.example_wanted.connect(self.files.open_example)
+        self.steps.recent_wanted.connect(self.files.open_saved)
+        self.opening.recent_changed.connect(self._keep_recent)
         self.step.parameters_typed.connect(self._type_parameters)
         self.step.id_typed.connect(lambda text: editor.change_current("id", id=text.strip()))
         self.step.timeout_typed.connect(lambda seconds: editor.change_current("timeout", timeout=seconds))
+        self.step.flow.typed.connect(self._type_flow)
+        self.step.flow.recovery_wanted.connect(self._want_recovery)
+        self.step.batch.typed.connect(editor.set_settings)
+        self.expressions.known.connect(self._show_expressions)
         self.step.problems_found.connect(lambda _words: self._show_notes())
         self.notes.judged.connect(self._show_notes)
         self.text.edited.connect(editor.take_text)
@@ -119,6 +133,7 @@ class BatchScreen(Screen):
         self.files.failed.connect(self._notices.say)
         self.opening.failed.connect(self._notices.say)
         self.opening.loaded.connect(self.step.focus_first)
+        self.opening.proposed.connect(self._show_proposal)
         self.opening.tool_wanted.connect(self.panes_at.show_tools)
         self.opening.left.connect(self._focus_steps)
         self.files.saved.connect(lambda name: self.nav.toast(f"Saved as {name}"))
@@ -132,8 +147,10 @@ class BatchScreen(Screen):
         self.shelf.bind(link)
         self.planner.bind(link)
         self.explainer.bind(link)
+        self.expressions.bind(link)
         self.runner.bind(link)
         self.opening.bind(link)
+        self.tools.bind(link, lambda: self.editor.content.targets)
         state.devices_changed.connect(self._match)
         state.control_changed.connect(self._replan)
         state.reset.connect(self._start_anew)
@@ -145,23 +162,27 @@ class BatchScreen(Screen):
         self.remember("columns", self.panes_at.columns)
         if str(self.remembered("folded", "")).lower() == "true":
             self.dock.set_folded(True)
+        kept = self.remembered("recent", [])
+        # An ini file gives a list of one name back as the name.
+        self.opening.recent = [kept] if isinstance(kept, str) else [str(name) for name in kept or []]
+        self.steps.empty.show_recent(self.opening.recent)
         self._show_content()
         self.opening.show_saved()
+
+    def _keep_recent(self) -> None:
+        self.keep("recent", self.opening.recent)
+        self.steps.empty.show_recent(self.opening.recent)
 
     # What the window asks
 
     def enter(self, target: Target | None) -> None:
         """Show a batch or a tool's form; what is not saved is asked about first."""
+        # What is opened may take the keyboard on.
+        self._focus_steps()
         if isinstance(target, OpenTool):
             self.opening.open_tool(target)
         elif isinstance(target, OpenBatch):
             self.opening.open_batch(target)
-        if target is None or not self._has_keyboard():
-            self._focus_steps()
-
-    def _has_keyboard(self) -> bool:
-        focus = self.window().focusWidget()
-        return focus is not None and focus.isVisible() and self.isAncestorOf(focus)
 
     def home_of_keyboard(self) -> QWidget:
         """The steps; without any, what adds the first one."""
@@ -174,6 +195,7 @@ class BatchScreen(Screen):
         """Ask nothing while another screen is in front; keep the draft."""
         self.planner.stop()
         self.explainer.stop()
+        self.expressions.stop()
         self.panes_at.close_tools()
         self.files.keep_now()
 
@@ -192,6 +214,12 @@ class BatchScreen(Screen):
             Action("Move the step up", "up", lambda: self.editor.move(False), "Alt+Up"),
             Action("Move the step down", "down", lambda: self.editor.move(True), "Alt+Down"),
             Action("Double the step", "copy", self.editor.double, "Ctrl+D"),
+            Action("Add an approval step", "approvals", self._add_approval, "Q"),
+            Action(
+                "Make a batch of the words in the search", "search", self.tools.ask_proposal, "Alt+Return"
+            ),
+            Action("Inputs, waves and notes of the batch", "note", self._open_batch_form, "B"),
+            Shortcut("R", "Recover the step above, or no longer"),
             Shortcut("P", "Run in parallel with the next one, or no longer"),
             Shortcut("X", "Switch the step off, or on"),
             Shortcut("Delete", "Delete the step; in Open…, the saved batch"),
@@ -250,8 +278,25 @@ class BatchScreen(Screen):
     # Tools
 
     def _add(self, tool_name: str, place: int | None = None) -> None:
-        self.editor.add(tool_name, place)
+        of, self._recovered = self._recovered, 0
+        if place is None and self.editor.content.place(of) >= 0:
+            self.editor.add_recovery(tool_name, of)
+        else:
+            self.editor.add(tool_name, place)
         self.tools.search.clear()
+
+    def _want_recovery(self) -> None:
+        """The tool that is chosen next recovers the open step."""
+        self._recovered = self.editor.chosen.current
+        self.panes_at.show_tools()
+
+    def _add_approval(self) -> None:
+        self.editor.add_approval()
+        self.step.focus_first()
+
+    def _open_batch_form(self) -> None:
+        self.editor.choose(THE_BATCH)
+        self.step.focus_first()
 
     def _add_by_key(self, tool_name: str) -> None:
         """Add a step, and go on into its form: what is typed next is an argument, not another search."""
@@ -263,6 +308,12 @@ class BatchScreen(Screen):
         if (place := self.steps.place_for(at)) is not None:
             self._add(tool_name, place)
             self.panes_at.close_tools()
+
+    def _show_proposal(self, remarks: str) -> None:
+        self.tools.search.clear()
+        self.panes_at.close_tools()
+        self._notices.say("Proposed from the search; nothing was sent.", remarks, "note")
+        self._focus_steps()
 
     # Devices
 
@@ -302,6 +353,7 @@ class BatchScreen(Screen):
     def _show_content(self) -> None:
         content = self.editor.content
         self.head.show_batch(content.name, content.targets)
+        self.steps.show_settings(content)
         self._show_notes()
         self._show_step()
         self.matching.forget()
@@ -326,22 +378,55 @@ class BatchScreen(Screen):
 
     def _show_chosen(self) -> None:
         self.steps.view.show_chosen(self.editor.chosen.current, self.editor.chosen.marked)
+        if self.editor.chosen.current != self._recovered:
+            self._recovered = 0
         self._show_step()
         self._explain()
         self.dock.matrix.show_step(self.editor.content.place(self.editor.chosen.current))
 
     def _show_step(self) -> None:
-        step, offered = self.editor.current, self._offered(self.editor.current)
+        content, step = self.editor.content, self.editor.current
+        if self.editor.chosen.current == THE_BATCH:
+            self.step.show_id_error("")
+            self.step.show_batch(content.settings)
+            self.text.show_part(content.settings, _secret_defaults(content), TextKind.BATCH)
+            return
+        offered = self._offered(step)
         self.step.show_step(step, offered, why_no_form(step, offered, self.shelf.offer))
         if step is None:
             self.step.show_id_error("")
-            self.text.show_step(UNSET, frozenset())
+            self.text.show_part(UNSET, frozenset())
             return
-        others = [one.id for one in self.editor.content.steps if one.key != step.key]
+        others = [one.id for one in content.steps if one.key != step.key]
         self.step.show_id_error(id_error(step, others))
         secrets = self.notes.secrets(step, offered)
-        self.text.show_step(step_value(step), secrets)
+        kind = TextKind.RECOVERY if step.recovers else TextKind.STEP
+        self.text.show_part(step.as_file(), secrets, kind)
         self._say_lack()
+        self._try_expressions()
+
+    def _try_expressions(self) -> None:
+        if (step := self.editor.current) is not None and self.isVisible():
+            asked: list[Asked] = [(place, text) for _, place, text in self.step.flow.expressions()]
+            asked += [("with", text) for _, text in self._argument_texts(step)]
+            self.expressions.show_step(self.editor.content, step, asked)
+
+    def _argument_texts(self, step: DraftStep) -> list[tuple[str, str]]:
+        """The arguments that hold expressions, by their paths; of secret ones nothing is shown."""
+        secrets = self.notes.secrets(step, self._offered(step))
+        return [
+            (path_text(path), text)
+            for path, text in texts_with_expressions(step.parameters)
+            if not secrets.intersection(path)
+        ][:MOST_TRIED]
+
+    def _show_expressions(self, trials: ExpressionTrials, asked: list[Asked]) -> None:
+        if (step := self.editor.current) is not None:
+            self.step.show_trials(self._argument_texts(step), trials, asked)
+
+    def _type_flow(self, flow: object) -> None:
+        if (step := self.editor.current) is not None and isinstance(flow, dict):
+            self.editor.set_flow(step.key, flow)
 
     def _read_names(self) -> None:
         self.notes.secret_names = self.state.secret_names
@@ -446,3 +531,13 @@ class BatchScreen(Screen):
             self._notices.say(f"The batch cannot be run. {error.message}", "Correct the step that is named.")
             return
         self.runner.start(batch)
+
+
+def _secret_defaults(content: BatchDocument) -> frozenset[str]:
+    """The names whose values are masked in the text of the batch: the defaults of secret inputs."""
+    inputs = content.settings.get("inputs")
+    secret = isinstance(inputs, dict) and any(
+        isinstance(one, dict) and one.get("secret") and one.keys() & {"default", "one_of"}
+        for one in inputs.values()
+    )
+    return frozenset({"default", "one_of"} if secret else ())

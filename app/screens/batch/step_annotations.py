@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal
 
 from app.forms.validator import SchemaHandle, Validator
-from app.screens.batch.document import DraftStep
+from app.screens.batch.document import DraftStep, Steps, units_of
 from app.screens.batch.step_form import id_error
 from app.screens.batch.steps_model import StepNote, StepRow, rows_of
-from app.screens.batch.text import count_outcomes, summary_of
+from app.screens.batch.text import count_outcomes, flow_lines, summary_of
 from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.widgets.util import debounce
 from core.batch.models import Plan, PlannedCell
+from core.errors import BadInput
 from core.fleet.models import Risk
+from core.schema_forms.json_values import holds_expression, value_at
 from core.schema_forms.secrets import secret_paths
 from core.secret_rule import KNOWN_NAMES
 
@@ -35,6 +37,7 @@ class StepAnnotations(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._judged: dict[int, tuple[DraftStep, str, str, StepNote]] = {}
+        self._flows: dict[int, tuple[DraftStep, Steps, str, tuple[str, ...]]] = {}
         self._checks: dict[int, tuple[str, Validator]] = {}
         self._subjects: dict[str, SchemaHandle] = {}
         # What counts as the name of a secret here, beside what schemas say.
@@ -60,22 +63,35 @@ class StepAnnotations(QObject):
         ids: dict[str, int] = {}
         for one in steps:
             ids[one.id] = ids.get(one.id, 0) + 1
+        recovery = {unit[0].key: unit[1:] for unit in units_of(steps)}
         notes: dict[int, StepNote] = {}
         until = time.perf_counter() + _AT_ONCE_S
         for one in steps:
             note = self._note(one, offer, until)
             cells = planned.get(one.id, [])
             others = [one.id] if ids[one.id] > 1 else []
-            problem = id_error(one, others) or (own[1] if own[0] == one.key else "") or note.problem
+            flow_fault, lines = self._flow(one, recovery.get(one.key, ()))
+            typed = own[1] if own[0] == one.key else ""
+            problem = id_error(one, others) or typed or note.problem or flow_fault
             risks = [cell.risk for cell in cells if cell.risk is not None]
             worst = max([*risks, *([Risk(note.risk)] if note.risk else [])], key=_rank, default=None)
             counts = count_outcomes(cells) if one.enabled else {}
-            notes[one.key] = StepNote(note.summary, note.title, worst.value if worst else "", problem, counts)
+            shown = worst.value if worst else ""
+            notes[one.key] = StepNote(note.summary, note.title, shown, problem, counts, lines)
         for key in self._judged.keys() - notes.keys():
             del self._judged[key]
+        self._flows = {key: kept for key, kept in self._flows.items() if key in notes}
         for key in self._checks.keys() - notes.keys():
             self._forget_check(key)
         return rows_of(steps, notes)
+
+    def _flow(self, step: DraftStep, recovery: Steps) -> tuple[str, tuple[str, ...]]:
+        """What is wrong with how a step goes on, and the lines that say it; made once for each change."""
+        kept = self._flows.get(step.key)
+        if kept is None or kept[0] is not step or kept[1] != recovery:
+            kept = (step, recovery, _flow_fault(step, recovery), flow_lines(step, recovery))
+            self._flows[step.key] = kept
+        return kept[2], kept[3]
 
     def _forget_check(self, key: int) -> None:
         _, check = self._checks.pop(key)
@@ -94,12 +110,15 @@ class StepAnnotations(QObject):
             check.known.connect(self._soon.start)
             self._checks[step.key] = (digest, check)
         found = self._checks[step.key][1].errors(step.parameters, at_once=time.perf_counter() < until)
-        return None if found is None else found[0].message if found else ""
+        if found is None:
+            return None
+        known = (error for error in found if not holds_expression(value_at(step.parameters, error.path)))
+        return next((error.message for error in known), "")
 
     def _note(self, step: DraftStep, offer: CatalogState, until: float) -> StepNote:
-        offered = offer.find(step.tool)
+        offered = None if step.is_approval else offer.find(step.tool)
         digest = offered.tool.contract.digest if offered else ""
-        known = offered is not None or offer.reading or not offer.tools
+        known = offered is not None or offer.reading or not offer.tools or step.is_approval
         kept = self._judged.get(step.key)
         if kept is not None and kept[0] is step and kept[1:3] == (digest, str(known)):
             return kept[3]
@@ -115,6 +134,17 @@ class StepAnnotations(QObject):
         else:
             self._judged[step.key] = (step, digest, str(known), note)
         return note
+
+
+def _flow_fault(step: DraftStep, recovery: Steps) -> str:
+    """What is wrong with how a step goes on; empty when nothing is. The plan judges its expressions."""
+    if not step.flow and not recovery:
+        return ""
+    try:
+        step.as_entry(recovery)
+    except BadInput as error:
+        return error.message.removeprefix(f"Step {step.id}: ")
+    return ""
 
 
 def _rank(risk: Risk) -> int:

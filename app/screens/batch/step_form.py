@@ -1,8 +1,12 @@
-"""The form of the open step: id, tool, what can be undone, arguments, timeout, what the policy says."""
+"""The form of the open step: id, tool, arguments, timeout, what the policy says, how it goes on.
+
+While the batch itself is open, its form stands here.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -10,11 +14,17 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from app.forms import SchemaForm
+from app.forms.base import FormOptions
 from app.forms.field_widgets import LineInput
 from app.records.decision import DecisionCard
+from app.screens.batch.batch_form import BatchForm
 from app.screens.batch.document import DraftStep
+from app.screens.batch.expression_field import trial_words
+from app.screens.batch.expression_query import Asked
+from app.screens.batch.flow_form import FlowForm
 from app.screens.batch.inline_edit import InlineEdit
 from app.screens.batch.step_source import StepSource
+from app.screens.batch.text import one_line
 from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.widgets.badges import RiskBadge
 from app.widgets.banner import Notice
@@ -24,6 +34,7 @@ from app.widgets.fields import Field, mark_failed
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.util import ScrollArea
+from core.batch.expression_trial import ExpressionTrials
 from core.batch.models import STEP_ID
 from core.fleet.models import OTHERWISE, Effect
 from core.schema_forms.json_values import same_json
@@ -62,14 +73,21 @@ class StepForm(QWidget):
         self.undo_below = Label("", "meta", "text3")
         self.id_error = Label("", "meta", "fail", wrap=True)
         self.notice = Notice("warn", "")
-        self.form = SchemaForm()
+        self.form = SchemaForm(FormOptions(expressions=True))
         self.form.changed.connect(lambda: self.parameters_typed.emit(self.form.value()))
         self.form.checked.connect(lambda found: self.problems_found.emit(found[0].message if found else ""))
+        self.filled = Label("", "meta", "text3", wrap=True, selectable=True)
+        self.filled.setAccessibleName("What the expressions in the arguments give")
+        self.filled.hide()
         self.timeout = LineInput("s")
         self.timeout_field = Field("step timeout", self.timeout, help_text="Left out when empty.")
         self.timeout_field.setMaximumWidth(180)
         self.timeout.textEdited.connect(self._timeout_edited)
         self.judgement = DecisionCard()
+        self.flow = FlowForm()
+        self.batch = BatchForm()
+        self._shows_batch = False
+        self._text: StepSource | None = None
         self.pages = Segmented([("form", "Form"), ("text", "JSON")], "Form or text", in_bar=True)
         self.pages.chosen.connect(lambda _key: self._choose_page())
         self._build()
@@ -98,8 +116,10 @@ class StepForm(QWidget):
         vbox(
             self.notice,
             self.form,
+            self.filled,
             self.timeout_field,
             self.judgement,
+            self.flow,
             STRETCH,
             parent=inside,
             margins=(16, 6, 16, 16),
@@ -111,15 +131,21 @@ class StepForm(QWidget):
         self.stack = QStackedWidget()
         self.stack.addWidget(self.scroller)
         self.stack.addWidget(self.hint)
+        about = QWidget()
+        set_surface(about, "base")
+        vbox(self.batch, STRETCH, parent=about, margins=(16, 10, 16, 16))
+        self.batch_scroller = ScrollArea(about)
+        self.batch_scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.stack.addWidget(self.batch_scroller)
         vbox(self._head, (self.stack, 1), parent=self)
 
     # Form or text, where both have not enough room side by side
 
     def set_compact_text(self, text: StepSource | None) -> None:
         """Take in the text of the step as a second page, or give it up."""
-        for place in range(self.stack.count() - 1, 1, -1):
-            if (page := self.stack.widget(place)) is not None:
-                self.stack.removeWidget(page)
+        if self._text is not None:
+            self.stack.removeWidget(self._text)
+        self._text = text
         if text is not None:
             self.stack.addWidget(text)
         self.pages.setVisible(text is not None)
@@ -127,39 +153,56 @@ class StepForm(QWidget):
         self._choose_page()
 
     def _choose_page(self) -> None:
-        if not self._key:
+        if not (self._key or self._shows_batch):
             self.stack.setCurrentWidget(self.hint)
-        elif self.pages.current() == "text" and self.stack.count() > 2:
-            self.stack.setCurrentIndex(2)
+        elif self.pages.current() == "text" and self._text is not None:
+            self.stack.setCurrentWidget(self._text)
         else:
-            self.stack.setCurrentWidget(self.scroller)
+            self.stack.setCurrentWidget(self.batch_scroller if self._shows_batch else self.scroller)
 
     # The step
 
     def show_step(self, step: DraftStep | None, offered: ToolEntry | None, missing: str = "") -> None:
         """Show a step; what is typed in just now is left alone. `missing` says why the tool is not known."""
         self._head.setVisible(step is not None)
+        self._shows_batch = False
         if step is None:
             self._key = 0
             self._choose_page()
             return
-        schema = offered.tool.input_schema if offered else True
+        calls = not step.is_approval
+        for part in (self.form, self.timeout_field, self.judgement):
+            part.setVisible(calls)
+        schema = offered.tool.input_schema if offered and calls else True
         other = step.key != self._key
         if other or not (schema is self._schema or same_json(schema, self._schema)):
             self._key, self._schema = step.key, schema
             self.form.set_schema(schema, step.parameters)
             self.judgement.say("")
+            self.filled.hide()
             if other:
                 self.scroller.verticalScrollBar().setValue(0)
         elif not same_json(self.form.value(), step.parameters):
             self.form.set_value(step.parameters)
+        self.id_field.show()
         self.id_field.show_text(step.id)
+        self.flow.show_step(step, offered)
         self._show_timeout(step)
         self._show_tool(step, offered, missing)
         self._choose_page()
 
+    def show_batch(self, settings: dict[str, Any]) -> None:
+        """Show the form of the batch itself."""
+        self._key, self._shows_batch = 0, True
+        self._offered = False
+        for part in (self.id_field, self.tool, self.risk, self.undo, self.undo_below):
+            part.hide()
+        self._head.setVisible(self._text is not None)
+        self.batch.show_settings(settings)
+        self._choose_page()
+
     def _show_tool(self, step: DraftStep, offered: ToolEntry | None, missing: str) -> None:
-        tool = offered.title if offered else step.tool
+        tool = "approval" if step.is_approval else offered.title if offered else step.tool
         self.tool.set_text(tool)
         self.tool.setVisible(tool != step.id)
         self.risk.setVisible(offered is not None)
@@ -193,6 +236,19 @@ class StepForm(QWidget):
         super().resizeEvent(event)
         self._arrange_head()
 
+    def show_trials(
+        self, arguments: Sequence[tuple[str, str]], trials: ExpressionTrials, asked: Sequence[Asked]
+    ) -> None:
+        """Say what expressions give; `arguments` has names of arguments with the texts that hold some."""
+        where = f" on {trials.device} in {trials.run}" if trials.run else ""
+        known = dict(zip(asked, trials.trials, strict=True))
+        self.flow.show_trials(trials.readable, known, where)
+        found = [(name, known["with", text]) for name, text in arguments if ("with", text) in known]
+        lines = (f"{one_line(name)}: {trial_words(trial, where)}" for name, trial in found)
+        self.filled.setText("\n".join(lines))
+        self.filled.set_tone("fail" if any(trial.problem for _, trial in found) else "text3")
+        self.filled.setVisible(bool(found))
+
     def show_id_error(self, words: str) -> None:
         """Say what is wrong with the id."""
         mark_failed(self.id_field, bool(words))
@@ -223,24 +279,29 @@ class StepForm(QWidget):
             return ""
         if self.timeout_field.error:
             return "step timeout is no number of seconds"
-        found = self.form.problems()
-        return found[0].message if found else ""
+        found = self.form.problems() if not self.form.isHidden() else []
+        return found[0].message if found else self.flow.problem()
 
     def unsent(self) -> str:
         """What stands in the form and is not what would be sent: text that could not be read."""
         if not self._key:
-            return ""
+            return self.batch.unsent() if self._shows_batch else ""
         if self.timeout_field.error:
             return "step timeout is no number of seconds."
-        found = self.form.not_sent()
-        return found.message if found is not None else ""
+        found = self.form.not_sent() if not self.form.isHidden() else None
+        return found.message if found is not None else self.flow.unsent()
 
     def focus_first(self) -> None:
         """Go on into the form."""
-        if self.stack.currentWidget() is self.scroller:
-            inputs = self.form.inputs()
-            target = inputs[0] if inputs else self.timeout
-            target.setFocus(Qt.FocusReason.TabFocusReason)
+        inputs: list[QWidget] = []
+        if self._shows_batch:
+            inputs = self.batch.form.inputs()
+        elif self.stack.currentWidget() is self.scroller:
+            if self.flow.focus_question():
+                return
+            inputs = self.form.inputs() or [self.timeout]
+        if inputs:
+            inputs[0].setFocus(Qt.FocusReason.TabFocusReason)
 
 
 def why_no_form(step: DraftStep | None, offered: ToolEntry | None, offer: CatalogState) -> str:
@@ -249,7 +310,7 @@ def why_no_form(step: DraftStep | None, offered: ToolEntry | None, offer: Catalo
         tool = offered.tool
         changed = f"This tool {tool.change or OTHERWISE}; calls are blocked until it is reviewed in Fleet."
         return changed if tool.changed else ""
-    if step is None or offer.reading or not offer.matched:
+    if step is None or step.is_approval or offer.reading or not offer.matched:
         return ""
     return f"No matched device offers {step.tool} now. Its arguments can be edited as JSON."
 

@@ -1,27 +1,27 @@
-"""A step as JSON or YAML, to read and to write. Text that cannot be read changes nothing."""
+"""A step, or the batch beside its steps, as JSON or YAML. Text that cannot be read changes nothing."""
 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Any
 
 from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QTextCharFormat, QTextDocument
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from app.screens.batch.document import DraftStep
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.widgets.buttons import Segmented
 from app.widgets.json_edit import JsonEdit, _JsonHighlighter
 from app.widgets.labels import ElidedLabel, Link, separator, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
-from core.batch.yaml_reader import DEEPEST, read_document
+from core.batch.batch_schema import schema_faults
+from core.batch.yaml_reader import DEEPEST, Fault, Node, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput
 from core.schema_forms.json_values import UNSET, JsonProblem, NotJson
 
-KEYS = ("id", "tool", "with", "timeout", "enabled")
 _YAML_LINE = re.compile(r"^(?P<lead>\s*(?:- )*)(?P<key>[^\s#:][^:]*):(?=\s|$)(?P<value>.*)$")
 _FREE = -1
 
@@ -95,23 +95,19 @@ class _Mark(QWidget):
         painter.end()
 
 
-def step_value(step: DraftStep) -> dict[str, Any]:
-    """A step as its file has it, complete or not; what has its default is left out."""
-    value: dict[str, Any] = {"id": step.id, "tool": step.tool}
-    if step.parameters:
-        value["with"] = step.parameters
-    if step.timeout is not None:
-        value["timeout"] = step.timeout
-    if not step.enabled:
-        value["enabled"] = False
-    return value
+class TextKind(StrEnum):
+    """What the text on show is."""
+
+    STEP = "step"
+    RECOVERY = "recovery"
+    BATCH = "batch"
 
 
 class StepSource(QWidget):
     """Both notations of one step.
 
     Signals:
-        edited(value): the text was changed and is a step now; a dict with the keys of a step.
+        edited(value): the text was changed and can be taken; a dict with the keys that its file has.
     """
 
     edited = Signal(object)
@@ -126,6 +122,7 @@ class StepSource(QWidget):
         self._value: Any = UNSET
         self._fault = ""
         self._lack = ""
+        self._kind = TextKind.STEP
         self._mark = _Mark(self)
         self._words = ElidedLabel("valid", "body", "text2")
         self._go = Link("Go there", "meta")
@@ -161,9 +158,9 @@ class StepSource(QWidget):
         found = self.editor.problem
         return f"line {found.line}: {found.message}" if found else self._fault
 
-    def show_step(self, value: Any, secrets: frozenset[str]) -> None:
-        """Show a step, unless the text says just that; `UNSET` shows nothing."""
-        self._value, self._fault = value, ""
+    def show_part(self, value: Any, secrets: frozenset[str], kind: TextKind = TextKind.STEP) -> None:
+        """Show a part of the batch's file, unless the text says just that; `UNSET` shows nothing."""
+        self._value, self._fault, self._kind = value, "", kind
         for editor in (self.json, self.yaml):
             editor.setReadOnly(value is UNSET)
             editor.mask_values(secrets)
@@ -199,11 +196,28 @@ class StepSource(QWidget):
 
     def _edited(self) -> None:
         value = self.editor.value
-        self._fault = _fault_in(value)
+        self._fault = self._fault_in(self.editor.text())
         self._show_state()
         if not self._fault:
             self._value = value
             self.edited.emit(value)
+
+    def _fault_in(self, text: str) -> str:
+        """Why a text that can be read is no part of a batch file, by its schema; empty when it is one."""
+        node, unread = read_document(text)
+        if node is None or unread:
+            return f"line {unread[0].place[0]}: {unread[0].what}" if unread else "nothing stands here"
+        if not isinstance(node.value, dict):
+            return "here stands a set of keys with their values"
+        if "recover" in node.keys and self._kind is not TextKind.BATCH:
+            return f"line {node.keys['recover'][0]}: each recovery step has a card of its own"
+        if self._kind is TextKind.BATCH and (
+            other := node.keys.keys() & {"format", "name", "targets", "steps"}
+        ):
+            first = min(other, key=lambda name: node.keys[name])
+            return f"line {node.keys[first][0]}: {first} is set elsewhere on this screen"
+        faults: list[Fault] = sorted(schema_faults(_around(self._kind, node)))
+        return f"line {faults[0].place[0]}: {faults[0].what}" if faults else ""
 
     def _show_state(self) -> None:
         problem = self.problem or self._lack
@@ -217,19 +231,15 @@ class StepSource(QWidget):
         self._go.setVisible(self.editor.problem is not None)
 
 
-def _fault_in(value: Any) -> str:
-    """Why a value is no step, in words; ids and arguments are judged elsewhere, beside their fields."""
-    if not isinstance(value, dict):
-        return "a step is an object"
-    for key in value:
-        if key not in KEYS:
-            return f"a step has no {key[:40]!r}; allowed {', '.join(KEYS)}"
-    if not isinstance(value.get("id"), str) or not isinstance(value.get("tool"), str) or not value["tool"]:
-        return "a step has an id and a tool, both texts"
-    if not isinstance(value.get("with", {}), dict):
-        return '"with" is an object'
-    if not isinstance(value.get("enabled", True), bool):
-        return '"enabled" is true or false'
-    timeout = value.get("timeout")
-    number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout <= 86_400
-    return "" if timeout is None or number else '"timeout" is a number of seconds, above 0 and at most 86400'
+def _around(kind: TextKind, node: Node) -> Node:
+    """A batch file in which a text stands that is a part of one, so that its schema can be asked."""
+
+    def made(value: Any) -> Node:
+        return Node(value, node.place)
+
+    step = {"id": made("step"), "tool": made("tool")}
+    whole = {"name": made("batch")}
+    if kind is TextKind.BATCH:
+        return Node({**whole, "steps": made([made(step)]), **node.value}, node.place, node.keys)
+    entry = made({**step, "recover": made([node])}) if kind is TextKind.RECOVERY else node
+    return made({**whole, "steps": made([entry])})

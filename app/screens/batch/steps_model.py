@@ -19,7 +19,8 @@ from app.widgets.labels import escaped_tooltip
 class StepNote:
     """What is known of a step beside itself.
 
-    `title` is the tool's whole name; an empty `risk` is not known; `problem` says what is wrong.
+    `title` is the tool's whole name; an empty `risk` is not known; `problem` says what is wrong; `flow` are
+    the lines that say how it goes on.
     """
 
     summary: str = ""
@@ -27,17 +28,24 @@ class StepNote:
     risk: str = ""
     problem: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    flow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One card: the step, its number, its place in a group (`first`, `inner`, `last`, or none)."""
+    """One card: the step, its number, its place in a group (`first`, `inner`, `last`, or none).
+
+    `recovers` is the id of the step that it recovers, `branch` its place among the recovery steps of that
+    (`first`, `inner`, `last`, `only`, or none).
+    """
 
     step: DraftStep
     number: int
     note: StepNote = StepNote()
     bracket: str = ""
     bracket_note: str = ""
+    recovers: str = ""
+    branch: str = ""
 
 
 class StepsModel(KeyedModel[StepRow]):
@@ -70,8 +78,8 @@ class StepsModel(KeyedModel[StepRow]):
 
     def show(self, rows: Sequence[StepRow]) -> bool:
         """Show these rows; True when steps came, went or moved, so that choices must be made again."""
-        if [(row.step.key, row.bracket) for row in rows] != [
-            (row.step.key, row.bracket) for row in self.items
+        if [(row.step.key, row.bracket, row.branch) for row in rows] != [
+            (row.step.key, row.bracket, row.branch) for row in self.items
         ]:
             self.reset(rows)
             return True
@@ -81,13 +89,20 @@ class StepsModel(KeyedModel[StepRow]):
 
 def step_tip(row: StepRow) -> str | None:
     """What is wrong with a step, and what it would do."""
-    return escaped_tooltip("\n".join(filter(None, (row.note.problem, row.note.summary)))) or None
+    note = str(row.step.flow.get("note") or "")
+    return (
+        escaped_tooltip("\n".join(filter(None, (row.note.problem, row.note.summary, *row.note.flow, note))))
+        or None
+    )
 
 
 def spoken_step(row: StepRow) -> str:
     """A card as it is read aloud."""
     step, note = row.step, row.note
-    words = [f"Step {row.number}", step.id, note.title or step.tool]
+    kind = "approval" if step.is_approval else note.title or step.tool
+    words = [f"Step {row.number}", step.id, kind]
+    if row.recovers:
+        words.append(f"if {row.recovers} fails")
     if note.risk:
         words.append(f"risk {risk_look(note.risk).word}")
     if not step.enabled:
@@ -98,6 +113,7 @@ def spoken_step(row: StepRow) -> str:
         words.append(f"problem: {note.problem}")
     if note.summary:
         words.append(note.summary)
+    words += note.flow
     words += [f"{number} {counted(outcome)}" for outcome, number in note.counts.items()]
     return ", ".join(words)
 
@@ -108,15 +124,26 @@ def rows_of(steps: Sequence[DraftStep], notes: Mapping[int, StepNote]) -> list[S
     for place, step in enumerate(steps):
         note = notes.get(step.key, StepNote())
         bracket = head_note = ""
-        if step.group:
+        if step.group > 0:
             opens = place == 0 or steps[place - 1].group != step.group
             ends = place + 1 == len(steps) or steps[place + 1].group != step.group
             bracket = "first" if opens else "last" if ends else "inner"
             if opens:
-                mine = [one for one in steps if one.group == step.group]
+                mine = [one for one in steps if one.group == step.group and not one.recovers]
                 head_note = _group_words([notes.get(one.key, StepNote()) for one in mine])
-        rows.append(StepRow(step, place + 1, note, bracket, head_note))
+        rows.append(StepRow(step, place + 1, note, bracket, head_note, *_branch_of(steps, place)))
     return rows
+
+
+def _branch_of(steps: Sequence[DraftStep], place: int) -> tuple[str, str]:
+    """The id of the step that the one at a place recovers, and its place among those that do; or nothing."""
+    if not steps[place].recovers:
+        return "", ""
+    owner = next((one for one in reversed(steps[:place]) if not one.recovers), None)
+    opens = not steps[place - 1].recovers
+    ends = place + 1 == len(steps) or not steps[place + 1].recovers
+    branch = "only" if opens and ends else "first" if opens else "last" if ends else "inner"
+    return (owner.id if owner else "") or "the step", branch
 
 
 def _group_words(notes: Sequence[StepNote]) -> str:

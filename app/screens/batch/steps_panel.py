@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from app.screens.batch.document_controller import DocumentController
+from app.screens.batch.document import BatchDocument
+from app.screens.batch.document_controller import THE_BATCH, DocumentController
 from app.screens.batch.document_io import examples
 from app.screens.batch.steps_view import StepsView
+from app.screens.batch.text import one_line, settings_line
 from app.text import plural
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button, IconButton
 from app.widgets.empty_state import EmptyState
-from app.widgets.labels import Label, Link, set_surface
+from app.widgets.labels import ElidedLabel, Label, Link, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import Card
 from app.widgets.util import ScrollArea
 from core.batch.models import flatten
 
-MOST_EXAMPLES = 3
+FIRST_EXAMPLES = ("first-steps", "look-at-this-computer", "clean-when-full")
 
 
 class StepsPanel(QWidget):
@@ -30,10 +33,12 @@ class StepsPanel(QWidget):
     Signals:
         tools_wanted: show the tools, to add one.
         example_wanted(path): begin with this example.
+        recent_wanted(name): open this saved batch again.
     """
 
     tools_wanted = Signal()
     example_wanted = Signal(object)
+    recent_wanted = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,6 +47,7 @@ class StepsPanel(QWidget):
         self.count = Label("", tone="text3")
         self.undo = IconButton("undo", "Undo", key="Ctrl+Z")
         self.redo = IconButton("redo", "Redo", key="Ctrl+Shift+Z")
+        self.ask = IconButton("approvals", "Add an approval step", key="Q")
         self.tools = Button("Tools", "ghost", icon="add", key="A")
         self.tools.clicked.connect(self.tools_wanted)
         self.hint = Label("Alt+↑ ↓ moves", tone="text3")
@@ -51,18 +57,24 @@ class StepsPanel(QWidget):
         head.addWidget(self.count)
         head.addStretch(1)
         head.addWidget(self.tools)
+        head.addWidget(self.ask)
         head.addWidget(self.undo)
         head.addWidget(self.redo)
         head.addSpacing(4)
         head.addWidget(self.hint)
+        self.about = Link("The batch", "meta")
+        self.about.setToolTip("Inputs, what follows a failure, waves, notes (B)")
+        self.settings = ElidedLabel("", "meta", "text3")
+        about = hbox(self.about, (self.settings, 1), margins=(12, 0, 12, 0), spacing=8)
         self.view = StepsView()
         self.empty = _NoSteps()
         self.empty.tools_wanted.connect(self.tools_wanted)
         self.empty.example_wanted.connect(self.example_wanted)
+        self.empty.recent_wanted.connect(self.recent_wanted)
         self.stack = QStackedWidget()
         self.stack.addWidget(self.view)
         self.stack.addWidget(self.empty)
-        vbox(head, (self.stack, 1), parent=self, margins=(0, 4, 0, 0), spacing=2)
+        vbox(head, about, (self.stack, 1), parent=self, margins=(0, 4, 0, 0), spacing=2)
         self.set_compact(False)
 
     def serve(self, editor: DocumentController) -> None:
@@ -74,8 +86,11 @@ class StepsPanel(QWidget):
         view.switch_wanted.connect(editor.switch)
         view.group_wanted.connect(editor.group)
         view.double_wanted.connect(editor.double)
+        view.recover_wanted.connect(editor.recover)
         self.undo.clicked.connect(editor.undo_stack.undo)
         self.redo.clicked.connect(editor.undo_stack.redo)
+        self.ask.clicked.connect(editor.add_approval)
+        self.about.clicked.connect(lambda: editor.choose(THE_BATCH))
         self._editor = editor
         editor.saved_changed.connect(self._show_undo)
         self._show_undo()
@@ -92,15 +107,23 @@ class StepsPanel(QWidget):
         self.tools.setVisible(compact)
         self.hint.setVisible(not compact)
 
+    def show_settings(self, content: BatchDocument) -> None:
+        """Say in a line what the batch says beside its steps."""
+        words = settings_line(content)
+        self.settings.set_text(words or "no inputs, one wave")
+        self.about.setAccessibleName(f"The batch: {words}" if words else "The batch")
+
     def show_count(self, count: int) -> None:
         """Say how many steps there are; without any, say what to do."""
         self.count.setText(str(count) if count else "")
         page = self.view if count else self.empty
         if self.stack.currentWidget() is not page:
-            had_focus = self.view.hasFocus()
+            focus = self.window().focusWidget()
+            had_focus = focus is not None and self.stack.isAncestorOf(focus)
             self.stack.setCurrentWidget(page)
-            if had_focus and page is self.empty:
-                self.empty.first.setFocus(Qt.FocusReason.OtherFocusReason)
+            if had_focus:
+                home = self.view if count else self.empty.first
+                home.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _show_undo(self) -> None:
         stack = self._editor.undo_stack
@@ -113,10 +136,11 @@ class StepsPanel(QWidget):
 
 
 class _NoSteps(ScrollArea):
-    """The empty batch: what adds a step, and below it three examples."""
+    """The empty batch: what adds a step, and below it batches that were open lately, and three examples."""
 
     tools_wanted = Signal()
     example_wanted = Signal(object)
+    recent_wanted = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,11 +156,29 @@ class _NoSteps(ScrollArea):
         self.state.acted.connect(lambda _key: self.tools_wanted.emit())
         self.state.more.setSpacing(SPACE.small)
         self.state.more.addSpacing(SPACE.medium)
+        self._recent = vbox(spacing=2)
+        self.state.more.addLayout(self._recent)
         self.state.more.addWidget(Label("Or begin with an example", "label", "text3"))
-        for path, batch in examples()[:MOST_EXAMPLES]:
+        batches = {path.stem: (path, batch) for path, batch in examples()}
+        for path, batch in (batches[name] for name in FIRST_EXAMPLES if name in batches):
             steps = len(flatten(batch.steps))
             self.state.more.addWidget(self._example(path, batch.name, batch.description, steps))
         self.setWidget(self.state)
+
+    def show_recent(self, names: Sequence[str]) -> None:
+        """Offer the saved batches that were open lately."""
+        while (item := self._recent.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        if names:
+            self._recent.addWidget(Label("Or go on with one that was open lately", "label", "text3"))
+        for name in names:
+            link = Link(one_line(name), "name")
+            link.setAccessibleName(f"Open {one_line(name)}")
+            link.clicked.connect(lambda _on=False, name=name: self.recent_wanted.emit(name))
+            self._recent.addWidget(link)
+        self.state.setMinimumHeight(self.state.needed_height(self.viewport().width()))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Scroll where there is not room for all of it."""

@@ -33,7 +33,7 @@ class StepsView(ItemView, QListView):
     Signals:
         chosen(current, marked): another step is open (0: none), or others are marked (a frozenset of keys).
         move_wanted(keys, place): put these steps before what stands at `place`.
-        delete_wanted, switch_wanted, group_wanted, double_wanted: for the marked steps.
+        delete_wanted, switch_wanted, group_wanted, double_wanted, recover_wanted: for the marked steps.
         add_wanted: the row at the end was clicked.
         opened: Enter: go on into the form.
     """
@@ -44,6 +44,7 @@ class StepsView(ItemView, QListView):
     switch_wanted = Signal()
     group_wanted = Signal()
     double_wanted = Signal()
+    recover_wanted = Signal()
     add_wanted = Signal()
     opened = Signal()
 
@@ -111,12 +112,13 @@ class StepsView(ItemView, QListView):
     # Keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete, X and P act on the marked steps; Enter goes on into the form."""
+        """Delete, X, P and R act on the marked steps; Enter goes on into the form."""
         plain = event.modifiers() in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
         acts = {
             Qt.Key.Key_Delete: self.delete_wanted,
             Qt.Key.Key_X: self.switch_wanted,
             Qt.Key.Key_P: self.group_wanted,
+            Qt.Key.Key_R: self.recover_wanted,
             Qt.Key.Key_Return: self.opened,
             Qt.Key.Key_Enter: self.opened,
         }
@@ -139,6 +141,7 @@ class StepsView(ItemView, QListView):
         for words, keys, act in (
             ("Double", "Ctrl+D", self.double_wanted),
             ("In parallel, or no longer", "P", self.group_wanted),
+            ("Recover the step above, or no longer", "R", self.recover_wanted),
             ("Switch off, or on", "X", self.switch_wanted),
             ("Delete", "Del", self.delete_wanted),
         ):
@@ -252,8 +255,7 @@ SIDE = 12
 GAP = 6
 GROUP_HEAD = 22
 INDENT = 16
-TEXT_LEFT = 52
-HANDLE = 24
+FLOW_LINE = 17
 LOW_CARD, CARD = 46, 50
 END_ROW = 40
 
@@ -264,12 +266,11 @@ class StepDelegate(ItemDelegate):
     _view: StepsView
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        """Cards are alike; the first of a group has the group's head above it."""
+        """A card with its lines; the first of a group or a recovery has the head of that above it."""
         row = self._view.steps.item(index.row())
         if row is None:
             return QSize(100, END_ROW)
-        head = GROUP_HEAD if row.bracket == "first" else 0
-        return QSize(100, card_height(theme_of(self._view)) + GAP + head)
+        return QSize(100, card_height(theme_of(self._view), row) + GAP + head_height(row))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw a card, or the row at the end."""
@@ -282,6 +283,8 @@ class StepDelegate(ItemDelegate):
         else:
             if row.bracket:
                 _paint_bracket(painter, whole, row, theme)
+            if row.branch:
+                _paint_branch(painter, whole, row, theme)
             card = card_rect(whole, row, theme)
             self._paint_card(painter, card, row, option.state, index.row(), theme)
         painter.restore()
@@ -304,18 +307,25 @@ class StepDelegate(ItemDelegate):
             painting.ring(painter, card, RADIUS.card, theme.color("accent"))
         _paint_first_line(painter, card, row, theme)
         _paint_second_line(painter, card, row, theme)
+        _paint_flow(painter, card, row, theme)
 
 
-def card_height(theme: Theme) -> int:
-    """The height of one card in the current density."""
-    return LOW_CARD if theme.density == "compact" else CARD
+def card_height(theme: Theme, row: StepRow) -> int:
+    """The height of a card in the current density."""
+    return (LOW_CARD if theme.density == "compact" else CARD) + FLOW_LINE * len(row.note.flow)
+
+
+def head_height(row: StepRow) -> int:
+    """The height of the words above a card: that a group begins, or a recovery."""
+    return GROUP_HEAD if row.bracket == "first" or row.branch in ("first", "only") else 0
 
 
 def card_rect(whole: QRectF, row: StepRow, theme: Theme) -> QRectF:
     """Where the card lies within its row."""
-    head = GROUP_HEAD if row.bracket == "first" else 0
-    left = SIDE + (INDENT if row.bracket else 0)
-    return QRectF(whole.x() + left, whole.y() + head, whole.width() - left - SIDE, float(card_height(theme)))
+    head = head_height(row)
+    left = SIDE + (INDENT if row.bracket else 0) + (INDENT if row.branch else 0)
+    height = float(card_height(theme, row))
+    return QRectF(whole.x() + left, whole.y() + head, whole.width() - left - SIDE, height)
 
 
 def _paint_bracket(painter: QPainter, whole: QRectF, row: StepRow, theme: Theme) -> None:
@@ -332,6 +342,22 @@ def _paint_bracket(painter: QPainter, whole: QRectF, row: StepRow, theme: Theme)
     painting.text(painter, line, row.bracket_note, theme, "meta", "text3", Qt.AlignmentFlag.AlignRight)
 
 
+def _paint_branch(painter: QPainter, whole: QRectF, row: StepRow, theme: Theme) -> None:
+    """Draw the line from the step that failed to what recovers it."""
+    x = whole.x() + SIDE + (INDENT if row.bracket else 0) + 5
+    card = card_rect(whole, row, theme)
+    turn = card.y() + 15
+    opens = row.branch in ("first", "only")
+    top = whole.y() - (GAP if opens else 0)
+    bottom = turn if row.branch in ("last", "only") else whole.bottom()
+    tone = theme.color("warn")
+    painter.fillRect(QRectF(x, top, 2, bottom - top), tone)
+    painter.fillRect(QRectF(x, turn - 1, card.x() - x, 2), tone)
+    if opens:
+        words = QRectF(card.x(), whole.y(), card.width(), GROUP_HEAD - 4)
+        painting.text(painter, words, f"If {row.recovers} fails", theme, "badge", "warn")
+
+
 def _paint_first_line(painter: QPainter, card: QRectF, row: StepRow, theme: Theme) -> None:
     step, note = row.step, row.note
     line = QRectF(card.x(), card.y() + 5, card.width(), 20)
@@ -340,7 +366,12 @@ def _paint_first_line(painter: QPainter, card: QRectF, row: StepRow, theme: Them
     painting.text(painter, number, str(row.number), theme, "body", "text2", Qt.AlignmentFlag.AlignRight)
     look = risk_look(note.risk) if note.risk else None
     shape = QRectF(card.x() + 44, line.y() + 5, 10, 10)
-    paint_glyph(painter, shape, look.glyph if look else "dot", theme.color(look.color if look else "text3"))
+    if step.is_approval:
+        paint_icon(painter, QRectF(card.x() + 41, line.y(), 16, 20), "approvals", theme.color("waiting"))
+    else:
+        paint_glyph(
+            painter, shape, look.glyph if look else "dot", theme.color(look.color if look else "text3")
+        )
     right = _paint_counts(painter, line, row, theme)
     x = card.x() + 62
     tone = "text" if step.enabled else "text3"
@@ -348,9 +379,8 @@ def _paint_first_line(painter: QPainter, card: QRectF, row: StepRow, theme: Them
     x += painting.text(painter, room, step.id or "no id", theme, "head", tone if step.id else "fail") + 8
     if right - x > 24:
         rest = QRectF(x, line.y(), right - x, 20)
-        painting.text(
-            painter, rest, note.title or step.tool, theme, "mono_small", "text2" if step.enabled else "text3"
-        )
+        words = "approval" if step.is_approval else note.title or step.tool
+        painting.text(painter, rest, words, theme, "mono_small", "text2" if step.enabled else "text3")
 
 
 def _paint_counts(painter: QPainter, line: QRectF, row: StepRow, theme: Theme) -> float:
@@ -380,7 +410,15 @@ def _paint_second_line(painter: QPainter, card: QRectF, row: StepRow, theme: The
         painting.text(painter, line.adjusted(17, 0, 0, 0), row.note.problem, theme, "meta", "fail")
         return
     tone = "text2" if row.step.enabled else "text3"
-    painting.text(painter, line, row.note.summary or "no arguments", theme, "meta", tone)
+    nothing = "no question yet" if row.step.is_approval else "no arguments"
+    painting.text(painter, line, row.note.summary or nothing, theme, "meta", tone)
+
+
+def _paint_flow(painter: QPainter, card: QRectF, row: StepRow, theme: Theme) -> None:
+    """Draw a line for each thing that is not as usual."""
+    for number, words in enumerate(row.note.flow):
+        line = QRectF(card.x() + 62, card.y() + 42 + FLOW_LINE * number, card.width() - 72, FLOW_LINE)
+        painting.text(painter, line, words, theme, "meta", "text2" if row.step.enabled else "text3")
 
 
 def _paint_end(painter: QPainter, whole: QRectF, theme: Theme, hot: bool) -> None:

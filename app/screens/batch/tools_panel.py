@@ -1,6 +1,8 @@
-"""The column of tools: search, three groups by effect, and three ways to add one: drag, Enter, plus."""
+"""The column of tools: search, groups by effect, and three ways to add one: drag, Enter, plus."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from PySide6.QtCore import (
     Qt,
@@ -12,16 +14,24 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
+from app.query import Query
 from app.screens.batch.text import one_line
 from app.screens.batch.tool_catalog import CatalogState
 from app.screens.batch.tools_view import ToolsView
+from app.service_client import ConsoleLink
 from app.text import plural
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
-from app.widgets.labels import Label, set_surface
+from app.widgets.labels import Label, Link, set_surface
+from app.widgets.layouts import STRETCH, hbox
+from core.errors import QuarterdeckError
+from core.fleet.models import ToolHit
+
+PAUSE_MS = 90
+MOST_FOUND = 60
 
 
 class ToolsPanel(QFrame):
@@ -30,10 +40,12 @@ class ToolsPanel(QFrame):
     Signals:
         add_wanted(tool_name): the pointer asked for it.
         typed(tool_name): a key asked for it.
+        proposal_wanted(words): a batch is wanted for what was typed into the search.
     """
 
     add_wanted = Signal(str)
     typed = Signal(str)
+    proposal_wanted = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,6 +53,9 @@ class ToolsPanel(QFrame):
         self.setAccessibleName("Tools")
         self._offer = CatalogState()
         self._floating = False
+        self._found: Query[list[ToolHit]] | None = None
+        self._targets: Callable[[], str] = str
+        self._adds_first = False
         self.search = SearchField("Search tools", "Tools")
         self.list = ToolsView()
         self.note = Label("", "meta", "text3", wrap=True)
@@ -56,7 +71,12 @@ class ToolsPanel(QFrame):
         self.place = ContentOrEmpty(self.list)
         self.place.empty.acted.connect(lambda _key: self.search.clear())
         column.addWidget(self.place, 1)
-        self.search.textChanged.connect(lambda _text: self._show())
+        self.propose = Link("Make a batch of these words", "meta")
+        self.propose.setToolTip("Words joined by “and”, “then” or commas become steps; nothing is sent.")
+        self.propose.clicked.connect(self.ask_proposal)
+        self.propose.hide()
+        column.addLayout(hbox(self.propose, STRETCH, margins=(12, 0, 8, 8)))
+        self.search.textChanged.connect(lambda _text: self._look())
         self.search.returnPressed.connect(self._add_first)
         self.search.down_pressed.connect(self._go_down)
         self.list.add_wanted.connect(self.add_wanted)
@@ -78,14 +98,57 @@ class ToolsPanel(QFrame):
         )
         self._show()
 
+    def bind(self, link: ConsoleLink, targets: Callable[[], str]) -> None:
+        """Where to search; `targets` gives the filter of the devices."""
+        self._targets = targets
+        self._found = Query(
+            self, link, lambda _hits: self._show_found(), self._fail, "search the tools", PAUSE_MS
+        )
+
+    def ask_proposal(self) -> None:
+        """Have a batch made of what stands in the search."""
+        if words := self.search.text().strip():
+            self.proposal_wanted.emit(words)
+
+    def _look(self) -> None:
+        """What is searched for is another thing."""
+        words, self._adds_first = self.search.text().strip(), False
+        self.propose.setVisible(len(words.split()) > 1)
+        if self._found is None or not words:
+            if self._found is not None:
+                self._found.forget()
+            self._show()
+            return
+        targets = self._targets()
+        self._found.load(lambda console: console.devices.search(words, targets, MOST_FOUND), (words, targets))
+
+    def _show_found(self) -> None:
+        self._show()
+        if self._adds_first:
+            self._adds_first = False
+            self._add_first()
+
+    def _fail(self, _error: QuarterdeckError) -> None:
+        self._adds_first = False
+        self._show()
+
+    @property
+    def searching(self) -> bool:
+        """Whether what was typed is still looked for."""
+        return self._found is not None and self._found.loading
+
     def _show(self) -> None:
-        self.list.tools.show(self._offer, self.search.text())
+        found = self._found
+        if found is not None and found.loading and found.value is None:
+            return  # what was shown before stays until there is an answer
+        searched = found is not None and bool(self.search.text().strip())
+        self.list.tools.show(self._offer, (found.value or []) if found is not None and searched else None)
         offer = self._offer
         part = bool(self.list.tools.items) and offer.asked < offer.matched and not offer.reading
         self.note.setText(f"Read from {offer.asked} of {plural(offer.matched, 'device')}." if part else "")
         self.note.setVisible(part)
         self._say_nothing()
-        first = self.list.tools.first(self.search.text())
+        first = self.list.tools.first()
         if self.search.text() and first >= 0:
             self.list.setCurrentIndex(self.list.tools.index(first, 0))
 
@@ -98,13 +161,23 @@ class ToolsPanel(QFrame):
         elif not offer.tools:
             why = one_line(offer.problem) or "The matched devices offer none now: look at them in Fleet."
             self.place.say("There are no tools to show.", why)
+        elif not self.list.tools.items and self._found is not None and self._found.error is not None:
+            self.place.say("The tools cannot be searched.", one_line(self._found.error.message))
         elif not self.list.tools.items:
-            line = "Tools are searched by name and by what they do."
+            line = "Tools are searched by name, argument, and by what they do."
             self.place.say("No tool matches.", line, ("clear", "Clear the search", "clear"))
         else:
             self.place.show_content()
 
     def _add_first(self) -> None:
+        named = self._offer.find(self.search.text().strip())
+        if named is not None:
+            self.typed.emit(named.tool.tool_name)
+            return
+        if self._found is not None and self._found.loading:
+            self._adds_first = True  # as soon as it is known which one that is
+            self._found.refresh()
+            return
         one = self.list.current() if self.search.text() else None
         if one is not None:
             self.typed.emit(one.tool.tool_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QPoint, QRectF, QSize, Qt, Signal
@@ -10,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QListView, QStyle, QStyleOptionViewI
 
 from app.items.item_view import ENTER, ItemDelegate, ItemView
 from app.items.keyed_model import ITEM_ROLE, Index, KeyedModel
-from app.screens.batch.text import EFFECT_GROUPS
+from app.screens.batch.text import EFFECT_GROUPS, one_line
 from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
@@ -18,23 +19,28 @@ from app.theme.status_styles import risk_look
 from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.labels import escaped_tooltip
-from core.fleet.models import OTHERWISE
+from core.fleet.models import OTHERWISE, ToolHit
 
 LONGEST_TIP = 600
 PLUS = 24
+LEAST_REASON = 40
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """A head of a group, or a tool with a count where it is not on all devices."""
+    """A head of a group, or a tool with a count where it is not on all devices.
+
+    `reason` says why a search found it.
+    """
 
     words: str
     offered: ToolEntry | None = None
     some: str = ""
+    reason: str = ""
 
 
 class ToolsModel(KeyedModel[ToolRow]):
-    """Heads and tools, narrowed by a search."""
+    """Heads and tools, or what a search found, best first."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(
@@ -54,27 +60,26 @@ class ToolsModel(KeyedModel[ToolRow]):
             return Qt.ItemFlag.NoItemFlags
         return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 
-    def show(self, offer: CatalogState, search: str) -> None:
-        """Show what matches."""
-        words = search.casefold().split()
+    def show(self, offer: CatalogState, hits: Sequence[ToolHit] | None = None) -> None:
+        """Show all tools by their effect, or those that a search found."""
         rows: list[ToolRow] = []
-        for group in EFFECT_GROUPS:
-            found = [one for one in offer.tools if one.group == group and _matches(one, words)]
+        for group in EFFECT_GROUPS if hits is None else ():
+            found = [one for one in offer.tools if one.group == group]
             if found:
                 rows.append(ToolRow(group))
                 rows += [ToolRow(one.title, one, _some(one, offer)) for one in found]
+        reasons: dict[str, str] = {}
+        for hit in hits or ():
+            reasons.setdefault(hit.tool, "; ".join(hit.reasons))
+        for name, reason in reasons.items():
+            if (one := offer.find(name)) is not None:
+                rows.append(ToolRow(one.title, one, _some(one, offer), reason))
         if rows != self.items:
             self.reset(rows)
 
-    def first(self, search: str = "") -> int:
-        """The place of the tool that a search names best; -1 when there is none.
-
-        A tool of exactly that name comes first, then names that begin with it, then names with it anywhere,
-        then what says it in its description only.
-        """
-        wanted = search.strip().casefold()
-        tools = [(place, row.offered) for place, row in enumerate(self.items) if row.offered]
-        return min(tools, key=lambda tool: _name_rank(tool[1], wanted))[0] if tools else -1
+    def first(self) -> int:
+        """The place of the first tool; -1 when there is none."""
+        return self.step_from(-1)
 
     def step_from(self, row: int) -> int:
         """The place of the next tool below a row; the row itself where there is none."""
@@ -87,24 +92,7 @@ def spoken_tool(row: ToolRow) -> str | None:
     if row.offered is None:
         return None
     risk = risk_look(row.offered.tool.contract.risk.value.value).word
-    return ", ".join(filter(None, (row.words, f"risk {risk}", row.some)))
-
-
-def _matches(one: ToolEntry, words: list[str]) -> bool:
-    text = f"{one.title} {one.tool.title or ''} {one.tool.description}".casefold()
-    return all(word in text for word in words)
-
-
-def _name_rank(one: ToolEntry, wanted: str) -> int:
-    """How well a search names a tool; less is better."""
-    names = (one.title.casefold(), one.tool.tool_name.casefold())
-    tests = (
-        wanted in names,
-        any(name.startswith(wanted) for name in names),
-        any(f"_{wanted}" in name or f".{wanted}" in name for name in names),
-        any(wanted in name for name in names),
-    )
-    return next((rank for rank, fits in enumerate(tests) if fits), len(tests))
+    return ", ".join(filter(None, (row.words, f"risk {risk}", row.some, one_line(row.reason))))
 
 
 def _some(one: ToolEntry, offer: CatalogState) -> str:
@@ -119,6 +107,8 @@ def _tip(row: ToolRow) -> str:
     lines = [f"{row.words}", said, f"{tool.contract.effect.value.value}: {tool.contract.effect.why}"]
     if tool.changed:
         lines.append(f"It {tool.change or OTHERWISE}; calls are blocked until it is reviewed in Fleet.")
+    if row.reason:
+        lines.append(f"Found by {one_line(row.reason)}")
     if row.some:
         lines.append(f"Only {row.some}: " + ", ".join(row.offered.devices[:8]))
     return "\n".join(lines)
@@ -164,7 +154,10 @@ class ToolDelegate(ItemDelegate):
             right -= 6
         room = QRectF(rect.x() + 31, rect.y(), right - rect.x() - 31, rect.height())
         tone = "text3" if row.offered.tool.changed else "text"
-        painting.text(painter, room, row.words, theme, "mono_small", tone)
+        taken = painting.text(painter, room, row.words, theme, "mono_small", tone) + 8
+        if row.reason and room.width() - taken > LEAST_REASON:
+            why = room.adjusted(taken, 0, 0, 0)
+            painting.text(painter, why, one_line(row.reason), theme, "hint", "text3")
 
 
 class ToolsView(ItemView, QListView):

@@ -60,6 +60,10 @@ class FleetActions(Screen):
         self._show_unseen()
         self.panel.call_tool()
 
+    @abstractmethod
+    def show_servers(self) -> None:
+        """Go to the MCP servers of the device under the cursor, or of the page."""
+
     def _show_unseen(self) -> None:
         """The panel may be closed: its wishes are about the device under the cursor all the same."""
         if self.shows_devices and not self.panel.is_wide:

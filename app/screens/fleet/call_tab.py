@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 from app.forms import SchemaForm
 from app.query import Mutation, Query
 from app.records.decision import answer_look
+from app.screens.fleet.call_outcome import CallOutcome
 from app.screens.fleet.device_rows import tool_title
 from app.screens.screen import Navigator
-from app.screens.targets import OpenApproval, OpenRun
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import with_nothing_sent
@@ -19,12 +19,12 @@ from app.widgets.badges import PlanBadge, RiskBadge
 from app.widgets.buttons import Button
 from app.widgets.fields import DropDown
 from app.widgets.focus import in_reading_order, put_in_tab_order
-from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.labels import Label, separator, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import copies_whole
 from app.widgets.util import debounce
-from core.batch.models import Run, RunState
+from core.batch.models import Run
 from core.errors import QuarterdeckError
 from core.fleet.models import OTHERWISE, Device, Tool
 from core.policy.models import Answer, Decision
@@ -41,10 +41,8 @@ class CallTab(QWidget):
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
-        self._state, self._nav = state, nav
         self._tools: dict[str, Tool] = {}
         self._device = ""
-        self._run = ""
         self.chooser = DropDown("Tool")
         self.chooser.activated.connect(lambda place: self.choose(str(self.chooser.itemData(place))))
         self.risk = RiskBadge("low")
@@ -60,18 +58,11 @@ class CallTab(QWidget):
         self.why = Label("", "meta", "text2", wrap=True)
         self.call = Button("Call", "primary", icon="run")
         self.call.clicked.connect(self._call)
-        self.outcome = Label("", tone="text2", wrap=True)
-        self.open_run = Link("Open the run")
-        self.open_run.clicked.connect(self._open_run)
-        self.open_approval = Link("Open the approval")
-        self.open_approval.clicked.connect(self._open_approval)
+        self.outcome = CallOutcome(state, link, nav, self)
         self._explain_soon = debounce(self, EXPLAIN_PAUSE_MS, self._explain)
         self._decision = Query(self, link, self._show_decision, self._say_not_explained, "explain")
         self._calling = Mutation(self, link, self._called, self._refused, trigger=self.call)
         self._build()
-        state.runs_changed.connect(self._run_changed)
-        state.approvals_changed.connect(lambda: self._run_changed(self._run))
-        self._show_outcome("")
         self._show_tool()
 
     def _build(self) -> None:
@@ -81,8 +72,10 @@ class CallTab(QWidget):
         scroll.setAccessibleName("Arguments of the call")
         scroll.setWidget(self.form)
         said = hbox(self.answer, (self.why, 1), spacing=8)
-        links = hbox(self.call, self.open_run, self.open_approval, STRETCH, spacing=12)
-        foot = vbox(said, self.outcome, links, margins=(12, 8, 12, 10), spacing=8)
+        links = hbox(*self.outcome.links, STRETCH, spacing=12)
+        foot = vbox(
+            said, self.outcome.words, links, hbox(self.call, STRETCH), margins=(12, 8, 12, 10), spacing=8
+        )
         vbox(head, self.whole_name, (scroll, 1), separator(), foot, parent=self)
 
     # What is shown
@@ -90,11 +83,11 @@ class CallTab(QWidget):
     def show_tools(self, device: Device, tools: list[Tool] | None) -> None:
         """Offer a device's tools; what was typed stays while its tool stays."""
         if device.name != self._device:
-            self._device, self._run = device.name, ""
+            self._device = device.name
             self._tools = {}
             self._decision.cancel()
             self.chooser.clear()
-            self._show_outcome("")
+            self.outcome.clear()
             self.form.set_schema({"type": "object"})
         if tools is None:
             return
@@ -122,7 +115,7 @@ class CallTab(QWidget):
         self._decision.cancel()
         self.chooser.setCurrentIndex(self.chooser.findData(tool_key))
         self.form.set_schema(tool.input_schema)
-        self._show_outcome("")
+        self.outcome.clear()
         self._show_tool()
 
     def chosen(self) -> Tool | None:
@@ -151,9 +144,7 @@ class CallTab(QWidget):
 
     def focusNextPrevChild(self, to_next: bool) -> bool:
         """Tab goes through the fields, which come and go with the tools, before it comes to the call."""
-        put_in_tab_order(
-            self._fields, [*in_reading_order(self.form), self.call, self.open_run, self.open_approval]
-        )
+        put_in_tab_order(self._fields, [*in_reading_order(self.form), *self.outcome.links, self.call])
         return super().focusNextPrevChild(to_next)
 
     def _form_changed(self) -> None:
@@ -184,32 +175,30 @@ class CallTab(QWidget):
         if tool is None:
             return
         self.call.set_working("The arguments are being checked.")
-        self._show_outcome("")
+        self.outcome.clear()
         self.form.when_checked(lambda problems: self._checked(tool, problems), self._changed_meanwhile)
 
     def _changed_meanwhile(self) -> None:
         self._come_back()
-        self._show_outcome("Nothing was sent: the arguments are others than when they were to be checked.")
+        self.outcome.clear("Nothing was sent: the arguments are others than when they were to be checked.")
 
     def _checked(self, tool: Tool, problems: list[FieldError]) -> None:
         """What is wrong with the arguments is known; they are the ones that stand in the form."""
         if problems:
             self._come_back()
             self.form.focus_path(problems[0].path)
-            self._show_outcome("Nothing was sent: a field needs another value.", "fail")
+            self.outcome.clear("Nothing was sent: a field needs another value.", "fail")
             return
         arguments: dict[str, Any] = self.form.value()
-        self._run = ""
-        self._show_outcome("Asking the service …")
+        self.outcome.clear("Asking the service …")
         self._calling.run(
             lambda console: console.runs.call(tool.device, tool.tool_name, arguments),
             f"call {tool.tool_name}",
         )
 
     def _called(self, run: Run) -> None:
-        self._run = run.summary.id
         self._show_tool()
-        self._show_state(run.summary.state)
+        self.outcome.follow(run.summary)
 
     def _come_back(self) -> None:
         self.call.set_working("")
@@ -217,35 +206,4 @@ class CallTab(QWidget):
 
     def _refused(self, error: QuarterdeckError) -> None:
         self._show_tool()
-        self._show_outcome(with_nothing_sent(error.info.sentences), "fail")
-
-    def _run_changed(self, run: str) -> None:
-        if self._run and run in ("", self._run) and (known := self._state.runs.get(self._run)) is not None:
-            self._show_state(known.state)
-
-    def _show_state(self, state: RunState) -> None:
-        words = {
-            RunState.WAITING: f"{self._run} waits for your approval; nothing was sent yet.",
-            RunState.RUNNING: f"{self._run} is running.",
-            RunState.DONE: f"{self._run} is done.",
-        }.get(state, f"{self._run}: {state.value.replace('_', ' ')}.")
-        well = state in (RunState.WAITING, RunState.RUNNING, RunState.DONE)
-        self._show_outcome(words, "text2" if well else "fail")
-
-    def _show_outcome(self, words: str, tone: str = "text2") -> None:
-        self.outcome.setText(words)
-        self.outcome.set_tone(tone)
-        self.outcome.setVisible(bool(words))
-        self.open_run.setVisible(bool(self._run))
-        self.open_approval.setVisible(self._approval() is not None)
-
-    def _approval(self) -> str | None:
-        waiting = self._state.approvals.values()
-        return next((one.id for one in waiting if self._run and one.run == self._run), None)
-
-    def _open_run(self) -> None:
-        self._nav.open("runs", OpenRun(self._run))
-
-    def _open_approval(self) -> None:
-        if (approval := self._approval()) is not None:
-            self._nav.open("approvals", OpenApproval(approval))
+        self.outcome.clear(with_nothing_sent(error.info.sentences), "fail")

@@ -9,6 +9,7 @@ from typing import Any
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPlainTextEdit, QWidget
 
+from app.records.tool_facts import SOURCES, fact_name, fact_words
 from app.theme.theme import theme_of
 from app.widgets.badges import Chip
 from app.widgets.labels import Label, escaped_tooltip
@@ -19,24 +20,6 @@ from core.text import escape_hidden
 
 MOST_LINES = 12
 LONG_VALUE = 16
-NAMES = {
-    "effect": "Effect",
-    "risk": "Risk",
-    "reversible": "Can be undone",
-    "idempotent": "Twice is as once",
-    "open_world": "Reaches outside",
-    "evidence": "Shows it worked",
-    "authentication": "Sign-in",
-    "account": "Acts as",
-    "repair": "If it fails",
-}
-SOURCES = {
-    Source.OPERATOR: "set by an operator",
-    Source.BUILT_IN: "built-in",
-    Source.DECLARED: "the device says",
-    Source.HEURISTIC: "guessed",
-    Source.DEFAULT: "by default",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +32,6 @@ class FactLine:
     source: Source
     why: str
     was: str = ""
-
-
-def fact_words(value: object) -> str:
-    """A fact's value in a word or two."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return escape_hidden(str(getattr(value, "value", value)), keep_lines=False)
 
 
 def contract_lines(contract: Contract, before: Contract | None = None) -> list[FactLine]:
@@ -71,9 +47,8 @@ def _lines_of(facts: Contract | ToolScope, before: Contract | ToolScope | None =
             continue
         value = fact_words(fact.value)
         old = fact_words(getattr(before, key).value) if before is not None else value
-        name = NAMES.get(key, key.replace("_", " ").capitalize())
         why = escape_hidden(fact.why, keep_lines=False)
-        lines.append(FactLine(key, name, value, fact.source, why, old if old != value else ""))
+        lines.append(FactLine(key, fact_name(key), value, fact.source, why, old if old != value else ""))
     return lines
 
 

@@ -46,6 +46,7 @@ def device_menu(screen: FleetActions, column: int = -1) -> QMenu:
     meant = not group or bool(several)  # the screen's keys are for the same devices
     _add(menu, f"Page of {name}", "Return", partial(listing.opened.emit, name))
     _add(menu, f"Call a tool of {name}…", "C", screen.call_tool)
+    _add(menu, f"MCP servers of {name}", "M", screen.show_servers)
     pictures = partial(screen.take_pictures, names if several else [])
     _add(menu, f"Take pictures of {several}" if several else "Take picture", "T" * meant, pictures)
     _add(menu, f"Run a batch on {several or name}…", "R" * bool(several), partial(screen.run_on, names))

@@ -13,6 +13,7 @@ from app.screens.fleet.connection_tab import ConnectionTab
 from app.screens.fleet.device_rows import knows_tool_count
 from app.screens.fleet.history_tab import HistoryTab
 from app.screens.fleet.overview import OverviewTab
+from app.screens.fleet.servers_tab import ServersTab
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
@@ -23,9 +24,9 @@ from app.widgets.focus import put_in_tab_order, within
 from app.widgets.labels import escaped_tooltip
 from core.fleet.models import Device, DeviceDetails, Tool
 
-TABS = ("overview", "tools", "try", "recent", "link")
-_TITLES = ("Overview", "Tools", "Try it", "Recent", "Link")
-# Beside four other titles a larger number has no room; it stands in the tooltip.
+TABS = ("overview", "tools", "servers", "try", "recent", "link")
+_TITLES = ("Overview", "Tools", "Servers", "Try it", "Recent", "Link")
+# Beside five other titles a larger number has no room; it stands in the tooltip.
 MOST_COUNTED = 999
 
 
@@ -50,12 +51,14 @@ class DeviceTabs(QObject):
         self._made: dict[str, QWidget] = {}
         self._makers: dict[str, Callable[[], QWidget]] = {
             "tools": self._make_tools,
+            "servers": self._make_servers,
             "try": self._make_try,
             "recent": self._make_recent,
             "link": self._make_link,
         }
         self.bar = QTabBar()
         self.bar.setExpanding(False)
+        self.bar.setProperty("many", "true")
         self.bar.setDrawBase(False)
         self.bar.setFont(theme_of(self.bar).font("name"))
         self.bar.setAccessibleName("About the device")
@@ -78,6 +81,11 @@ class DeviceTabs(QObject):
     def tools_tab(self) -> ToolsTab:
         """All tools and their contracts."""
         return cast("ToolsTab", self._get("tools"))
+
+    @property
+    def servers_tab(self) -> ServersTab:
+        """The MCP servers that it hosts."""
+        return cast("ServersTab", self._get("servers"))
 
     @property
     def try_tab(self) -> CallTab:
@@ -113,6 +121,21 @@ class DeviceTabs(QObject):
         if self._wanted_tool is not None:
             tab.choose(self._wanted_tool)
         return tab
+
+    def _make_servers(self) -> ServersTab:
+        tab = ServersTab(self._state, self._link, self._nav)
+        tab.tools_wanted.connect(self._show_tools_of)
+        if self._device is not None:
+            tab.show_device(self._device, self._tools)
+        tab.set_shown(self.current == "servers")
+        return tab
+
+    def _show_tools_of(self, server: str) -> None:
+        """Bring the tools of a hosted server to the front."""
+        found = next((tool for tool in self._tools or [] if tool.namespace == server), None)
+        self.bar.setCurrentIndex(TABS.index("tools"))
+        if found is not None:
+            self.choose_tool(found.tool_key)
 
     def _make_try(self) -> CallTab:
         tab = CallTab(self._state, self._link, self._nav)
@@ -151,6 +174,12 @@ class DeviceTabs(QObject):
         self.stack.setCurrentIndex(place)
         if "recent" in self._made:
             self.recent.set_shown(name == "recent")
+        if "servers" in self._made:
+            self.servers_tab.set_shown(name == "servers")
+
+    def escape(self) -> bool:
+        """Close what is open within the tab in front; False when nothing is."""
+        return self.current == "servers" and self.servers_tab.escape()
 
     def set_wide(self, wide: bool) -> None:
         """They stand on the page of the device, or in the panel."""
@@ -168,6 +197,8 @@ class DeviceTabs(QObject):
             self._no_tools, self._wanted_tool = "", None
             self.show_details(None)
         self.overview.show_device(device, tools)
+        if "servers" in self._made:
+            self.servers_tab.show_device(device, tools)
         if "recent" in self._made:
             self.recent.show_device(device.name)
         if "link" in self._made:
@@ -193,6 +224,8 @@ class DeviceTabs(QObject):
         self._tools, self._no_tools = tools, ""
         if "tools" in self._made:
             self.tools_tab.show_tools(device, tools)
+        if "servers" in self._made:
+            self.servers_tab.show_device(device, tools)
         if "try" in self._made:
             self.try_tab.show_tools(device, tools)
 

@@ -15,6 +15,7 @@ from app.screens.fleet.device_tabs import TABS, DeviceTabs
 from app.screens.fleet.history_tab import HistoryTab
 from app.screens.fleet.panel_layout import PanelLayout
 from app.screens.fleet.screenshot_action import picture_problem, shoot
+from app.screens.fleet.servers_tab import ServersTab
 from app.screens.fleet.thumbnail import Thumbnail
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.screen import Navigator
@@ -167,6 +168,11 @@ class DevicePanel(QWidget):
         return self._tabs.tools_tab
 
     @property
+    def servers_tab(self) -> ServersTab:
+        """The MCP servers that it hosts."""
+        return self._tabs.servers_tab
+
+    @property
     def try_tab(self) -> CallTab:
         """A call of one tool."""
         return self._tabs.try_tab
@@ -241,6 +247,10 @@ class DevicePanel(QWidget):
             self.tabs.setCurrentIndex(wanted)
         if tool_key is not None:
             self._tabs.choose_tool(tool_key)
+
+    def escape(self) -> bool:
+        """Close what is open within the tab in front; False when nothing is."""
+        return self.isVisible() and self._tabs.escape()
 
     def focus_first(self) -> None:
         """Put the focus on the tabs."""

@@ -167,8 +167,8 @@ class FleetScreen(FleetActions):
         return [self.panel] if self.panel.is_wide else [self.listing.view, self.panel]
 
     def escape(self) -> bool:
-        """First the list of offers, the page of a device, then the filter, the marks, the panel."""
-        if self.filter_field.close_list() or self._close_page():
+        """First the list of offers, a form in the panel, the page, then the filter, the marks, the panel."""
+        if self.filter_field.close_list() or self.panel.escape() or self._close_page():
             return True
         if self.filter_field.text():
             self._clear_filter()
@@ -341,6 +341,16 @@ class FleetScreen(FleetActions):
         if self.panel.isVisible() and not self.panel.is_wide:
             self.panel.show_device(self.state.devices.get(self.listing.current_key()))
 
+    def show_servers(self) -> None:
+        """Go to the MCP servers of the device under the cursor, or of the page."""
+        if not self.shows_devices:
+            return
+        if not self.panel.is_wide:
+            self._show_panel(True)
+        if self.panel.device_name:
+            self.panel.show_tab("servers")
+            self.panel.servers_tab.focus_first()
+
     def turn_panel(self) -> None:
         """Show the panel, or close it; a page goes back to the list."""
         if not self._close_page():
@@ -396,6 +406,7 @@ def fleet_keys(screen: FleetScreen) -> list[Shortcut | Action]:
             acts_at_once=True,
         ),
         Action("Call a tool…", "tool", screen.call_tool, "C"),
+        Action("MCP servers of the device", "tool", screen.show_servers, "M", also="host add a server"),
         Action("Run a batch on what is shown or marked…", "batch", screen.run_on_shown, "R"),
         Shortcut("Space", "Mark the device, or take its mark away"),
         Shortcut("Ctrl+A", "Choose all"),

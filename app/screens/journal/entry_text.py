@@ -34,6 +34,7 @@ KIND_TONES = {
     EntryKind.DEVICE_REVOKED: "warn",
     EntryKind.OPERATOR_REMOVED: "warn",
     EntryKind.AGENT_REVOKED: "warn",
+    EntryKind.AGENT_STOPPED: "warn",
     EntryKind.FATIGUE_NOTED: "warn",
     EntryKind.CONTRACT_CHANGED: "warn",
     EntryKind.APPROVAL_EXPIRED: "warn",

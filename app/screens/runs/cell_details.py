@@ -7,29 +7,32 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
-from app.query import Query
+from app.query import Query, quietly
 from app.records.command import Command, read_command
 from app.records.run_text import cell_time
+from app.screens.runs.actions import RunActions
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
 from app.screens.runs.decision_tab import DecisionTab
 from app.screens.runs.entries_tab import EntriesTab
+from app.screens.runs.live_output import LiveOutput
 from app.screens.runs.output_streams import streams_of
 from app.screens.runs.output_tab import OutputTab
 from app.screens.runs.picture_tab import PictureTab, pictures_of
 from app.screens.runs.result_tab import ResultTab
 from app.screens.screen import Navigator
-from app.screens.targets import OpenApproval, OpenEntry
+from app.screens.targets import OpenApproval, OpenEntry, OpenRun, OpenTool
 from app.service_client import ConsoleLink
 from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, VerdictBadge
-from app.widgets.buttons import IconButton, Segmented
+from app.widgets.buttons import Button, IconButton, Segmented
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import hbox, vbox
-from core.batch.models import Cell
+from core.batch.models import Cell, CellState
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord
+from core.service.envelope import Alternative, Envelope
 
 TABS = ("result", "output", "picture", "decision", "entries", "facts")
 FACTS_WIDTH = 296
@@ -37,6 +40,8 @@ FACTS_WIDTH = 296
 READ_PAUSE_MS = 90
 # A busy journal changes many times a second.
 READ_AGAIN_MS = 1000
+# Cells of a run up to which alternatives are asked for: the answer has the results of all of them.
+MOST_ASKED_ABOUT = 500
 
 
 class CellDetails(QWidget):
@@ -50,14 +55,17 @@ class CellDetails(QWidget):
     closed = Signal()
     tab_chosen = Signal(str)
 
-    def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, link: ConsoleLink, nav: Navigator, actions: RunActions, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         set_surface(self, "base")
         self.setAccessibleName("Cell")
-        self._nav = nav
+        self._nav, self._actions = nav, actions
         self._cell: Cell | None = None
-        self._look, self._tool = "", ""
+        self._look = ""
         self._deadline: float | None = None
+        self._rules: list[tuple[str, str]] = []
         self._known = Command()
         self._known_for = ""
         self._missing = ""
@@ -66,17 +74,26 @@ class CellDetails(QWidget):
         self._record = Query(
             self, link, self._show_record, self._say_no_record, "read this command", READ_PAUSE_MS
         )
+        self.run_size: Callable[[], int] = lambda: 0
         self.is_production: Callable[[str], bool] = lambda _device: False
         self.result = ResultTab(link, nav)
         self.output = OutputTab(link, nav)
+        self.live = LiveOutput(link, nav)
+        self._outputs = QStackedWidget()
+        self._outputs.addWidget(self.output)
+        self._outputs.addWidget(self.live)
+        self.output.as_it_came_wanted.connect(lambda: self._show_output(True))
+        self.live.streams_wanted.connect(lambda: self._show_output(False))
         self.picture = PictureTab(link, nav)
         self.decision = DecisionTab()
         self.entries = EntriesTab()
         self.facts = CommandFacts()
-        self.banner = CellBanner()
+        self.banner = CellBanner((actions.settle_done, actions.settle_not_done))
+        self._others = Query(self, link, self._show_alternatives, quietly, "find other ways", READ_PAUSE_MS)
+        self.result.alternative_wanted.connect(self._build_alternative)
         self.result.picture_wanted.connect(lambda: self.choose_tab("picture"))
         self.entries.opened.connect(lambda seq: self._nav.open("journal", OpenEntry(seq)))
-        self.banner.acted.connect(self._open_request)
+        self.banner.acted.connect(self._follow_link)
         self._build()
 
     def _build(self) -> None:
@@ -90,6 +107,8 @@ class CellDetails(QWidget):
         words = [(tab, tab.capitalize()) for tab in TABS]
         self.tabs = Segmented(words, "What to show of this cell", in_bar=True)
         self.tabs.chosen.connect(self._tab_pressed)
+        self.cancel = Button(self._actions.cancel_step.text(), icon="stop")
+        self.cancel.clicked.connect(self._actions.cancel_step.trigger)
         close = IconButton("close", "Close the drawer", key="Esc")
         close.clicked.connect(lambda *_: self.closed.emit())
         head = QWidget()
@@ -101,13 +120,14 @@ class CellDetails(QWidget):
             self.badge,
             (self.time, 1),
             self.tabs,
+            self.cancel,
             close,
             parent=head,
             margins=(SPACE.pane, 0, SPACE.small, 0),
             spacing=SPACE.small,
         )
         self.stack = QStackedWidget()
-        for page in (self.result, self.output, self.picture, self.decision, self.entries):
+        for page in (self.result, self._outputs, self.picture, self.decision, self.entries):
             self.stack.addWidget(page)
         self._line = separator(Qt.Orientation.Vertical)
         self._beside = hbox((self.stack, 1), self._line, self.facts)
@@ -122,11 +142,14 @@ class CellDetails(QWidget):
         """The cell on show."""
         return self._cell
 
-    def show_cell(self, cell: Cell, look: str, tool: str, deadline: float | None) -> None:
-        """Show a cell; `deadline` is how many seconds its step may take, when the batch says so."""
+    def show_cell(self, cell: Cell, look: str, deadline: float | None, rules: list[tuple[str, str]]) -> None:
+        """Show a cell; `deadline` is how many seconds its step may take, when the batch says so.
+
+        `rules` are what the batch says of the step beside that.
+        """
         other = self._cell is None or _place(cell) != _place(self._cell)
         stale = other or cell.state is not (self._cell.state if self._cell else None)
-        self._cell, self._look, self._tool, self._deadline = cell, look, tool, deadline
+        self._cell, self._look, self._deadline, self._rules = cell, look, deadline, rules
         if other or cell.call_id != self._known_for:
             self._known, self._known_for = Command(), cell.call_id or ""
             self._missing = "" if cell.call_id else "This step has not been a command yet."
@@ -144,17 +167,62 @@ class CellDetails(QWidget):
             cell = cell.model_copy(update={"result": self._known.result})
         self.title.setText(f"{one_line(cell.device)}, {one_line(cell.step)}")
         self.production.set_count(None if self.is_production(cell.device) else 0)
-        self.tool.set_text(one_line(self._tool))
+        self.tool.set_text(one_line(cell.tool))
         self.badge.set_verdict(self._look)
+        self.cancel.setVisible(not self._actions.cancel_step.reason)
         self.tick()
         self.banner.show_cell(cell, self._look, self._known.denied_by, self._known.late)
         self.result.show_cell(cell, self._look in ("unknown", "refused", "waiting"))
-        self.output.show_result(cell.result)
+        self._look_for_alternatives(cell)
+        output = self._show_outputs(cell, other)
         self.picture.show_result(cell.result)
         self.decision.show_known(self._known, self._missing)
         self.entries.show_entries(self._known.entries, self._missing)
-        self.facts.show_cell(cell, self._look, self._known)
-        self._offer(bool(streams_of(cell.result)), len(pictures_of(cell.result)), other)
+        self.facts.show_cell(cell, self._look, self._known, self._rules)
+        self._offer(output, len(pictures_of(cell.result)), other)
+
+    def _look_for_alternatives(self, cell: Cell) -> None:
+        """Ask what could be called instead of what failed; of a large run too much would be sent for that."""
+        failed = cell.state in (CellState.FAILED, CellState.NO_SUCH_TOOL) and cell.result is not None
+        if failed and self.run_size() <= MOST_ASKED_ABOUT:
+            self._others.ensure(lambda console: console.runs.results(cell.run), (cell.run, cell.call_id))
+            if self._others.value is not None:
+                self._show_alternatives(self._others.value)
+        else:
+            self._others.forget()
+
+    def _show_alternatives(self, envelopes: list[Envelope]) -> None:
+        call = self._cell.call_id if self._cell is not None else None
+        errors = [one.error for one in envelopes if one.call_id == call and one.error is not None]
+        self.result.show_alternatives(errors[0].alternatives if call and errors else [])
+
+    def _build_alternative(self, other: Alternative) -> None:
+        known = self._known.parameters
+        self._nav.open("batch", OpenTool(other.device, other.tool, known if isinstance(known, dict) else {}))
+
+    def _show_outputs(self, cell: Cell, other: bool) -> bool:
+        """Show the output by streams, or as it came; whether there is some.
+
+        While there are no streams, it is shown as it comes, and stays so when they are there. The journal
+        has it where the cell does not tell of it any more, as of one that a restart of the service ended.
+        """
+        streams, came = bool(streams_of(cell.result)), cell.output_size > 0 or self._known.has_output
+        self.output.show_result(cell.result)
+        self.output.came.setVisible(came)
+        self.live.show_streams_link(streams)
+        if came:
+            self.live.show_cell(cell)
+        if other or not (streams and came):
+            self._show_output(came and not streams)
+        return streams or came
+
+    def _show_output(self, as_it_came: bool) -> None:
+        self._outputs.setCurrentWidget(self.live if as_it_came else self.output)
+
+    @property
+    def shown_output(self) -> OutputTab | LiveOutput:
+        """The output on show: by streams, or as it came."""
+        return self.live if self._outputs.currentWidget() is self.live else self.output
 
     def _offer(self, output: bool, pictures: int, other: bool) -> None:
         self.tabs.set_part_enabled("output", output, "" if output else "This step wrote no output")
@@ -224,7 +292,7 @@ class CellDetails(QWidget):
         """Take the keyboard."""
         inner: dict[str, QWidget] = {
             "result": self.result.json,
-            "output": self.output.box,
+            "output": self.shown_output.box,
             "picture": self.picture.view,
             "entries": self.entries.table,
         }
@@ -250,9 +318,12 @@ class CellDetails(QWidget):
         self._missing = words or error.info.sentences
         self._show(False)
 
-    def _open_request(self) -> None:
-        if self._cell is not None and self._cell.approval:
-            self._nav.open("approvals", OpenApproval(self._cell.approval))
+    def _follow_link(self) -> None:
+        cell = self._cell
+        if cell is not None and cell.carried_from:
+            self._nav.open("runs", OpenRun(cell.carried_from, cell.device, cell.step))
+        elif cell is not None and cell.approval:
+            self._nav.open("approvals", OpenApproval(cell.approval))
 
 
 def _place(cell: Cell) -> tuple[str, str, str]:

@@ -11,8 +11,10 @@ from app.items.matrix import MatrixModel
 from app.records.run_text import GROUPS, NEEDS_A_LOOK, cell_words, group_of, look_key, matches
 from app.theme.status_styles import cell_look
 from app.widgets.labels import escaped_tooltip
+from core.batch.course import waves_of
 from core.batch.models import Cell, Run, RunSummary
 
+_NOT_BEGUN = ("queued", "not_started", "done_before", "")
 LOOK_ROLE = int(Qt.ItemDataRole.UserRole) + 2
 
 
@@ -30,6 +32,10 @@ class CellsModel(MatrixModel[Cell]):
         self.summary: RunSummary | None = None
         self._looks: dict[tuple[str, str], str] = {}
         self._chosen = ""
+        self._waves: dict[str, int] = {}
+        self.wave_count = 1
+        # The number of the last wave of which something has begun; 0 before.
+        self.present_wave = 0
         self.counts: Counter[str] = Counter()
 
     # What is shown
@@ -44,6 +50,9 @@ class CellsModel(MatrixModel[Cell]):
             self._chosen = ""
         self.beginResetModel()
         self.summary = run.summary
+        waves = waves_of(run.batch.rollout, run.summary.devices)
+        self.wave_count = len(waves)
+        self._waves = {device: number for number, wave in enumerate(waves, 1) for device in wave}
         self._cells = {(cell.device, cell.step): cell for cell in run.cells}
         self._look_again()
         self._arrange()
@@ -80,6 +89,8 @@ class CellsModel(MatrixModel[Cell]):
         ended = self.summary is not None and self.summary.state.ended
         self._looks = {place: look_key(cell, ended) for place, cell in self._cells.items()}
         self.counts = Counter(group_of(look) for look in self._looks.values())
+        begun = {device for (device, _), look in self._looks.items() if look not in _NOT_BEGUN}
+        self.present_wave = max((self._waves.get(device, 0) for device in begun), default=0)
 
     def _arrange(self) -> None:
         if self.summary is not None:
@@ -108,12 +119,19 @@ class CellsModel(MatrixModel[Cell]):
             return
         before, look = self._looks[place], look_key(cell, self.summary.state.ended)
         self._cells[place], self._looks[place] = cell, look
+        if look not in _NOT_BEGUN:
+            self.present_wave = max(self.present_wave, self._waves.get(cell.device, 0))
         if (index := self.index_of(cell.device, cell.step)).isValid():
             self.dataChanged.emit(index, index)
         if before != look:
             self.counts[group_of(before)] -= 1
             self.counts[group_of(look)] += 1
             self.counted.emit()
+
+    def cells_of(self, step: str) -> list[Cell]:
+        """The cells of a step, in the order of the run's devices."""
+        devices = self.summary.devices if self.summary is not None else []
+        return [cell for device in devices if (cell := self._cells.get((device, step))) is not None]
 
     @property
     def chosen(self) -> str:
@@ -146,6 +164,13 @@ class CellsModel(MatrixModel[Cell]):
         """The tool of a column's step."""
         tools = self.summary.tools if self.summary else []
         return tools[column] if 0 <= column < len(tools) else ""
+
+    def wave_begun_at(self, row: int) -> int:
+        """The number of the wave whose first device, of those that are shown, is in this row; else 0."""
+        if self.wave_count < 2 or not 0 <= row < len(self._devices):
+            return 0
+        wave = self._waves.get(self._devices[row], 0)
+        return wave if row == 0 or self._waves.get(self._devices[row - 1]) != wave else 0
 
     def look_at(self, index: Index) -> str:
         """The look of the cell at a place; empty when there is none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.records.command import Command
@@ -22,7 +24,8 @@ from core.text import shorten_middle
 # From top to bottom.
 _LABELS = (
     "Decision", "Verdict", "Basis", "Device said", "call_id", "Digest", "Contract",
-    "Started", "Took", "So far", "Note",
+    "Started", "Took", "So far", "Attempts", "Note",
+    "Asks", "When", "Expects", "Retried", "Recovered by", "Recovers", "Step says", "Inputs",
 )  # fmt: skip
 
 
@@ -51,9 +54,10 @@ class CommandFacts(ScrollArea):
         column.addStretch(1)
         self.setWidget(inside)
 
-    def show_cell(self, cell: Cell, look: str, known: Command) -> None:
-        """Show the facts of one cell."""
+    def show_cell(self, cell: Cell, look: str, known: Command, rules: Sequence[tuple[str, str]]) -> None:
+        """Show the facts of one cell; `rules` are what its batch says of the step."""
         facts = {fact.label: fact for fact in _facts(cell, look, known)}
+        facts |= {label: Property(label, words) for label, words in rules}
         for label, line in self._lines.items():
             if label in facts:
                 line.show_facts([facts[label]])
@@ -98,6 +102,8 @@ def _facts(cell: Cell, look: str, known: Command) -> list[Property]:
     took = short_time(seconds_between(cell.started_at, cell.ended_at)) if cell.ended_at else ""
     if (words := cell_time(cell, look) or took) and look not in ("waiting", "refused"):
         facts.append(Property("Took" if cell.ended_at else "So far", words))
+    if cell.attempts > 1:
+        facts.append(Property("Attempts", str(cell.attempts)))
     if cell.note and result is None:
         facts.append(Property("Note", one_line(cell.note)))
     return facts
@@ -109,7 +115,7 @@ def _word_tone(tone: str) -> str:
 
 def _hint_words(look: str) -> str:
     if look == "running":
-        return "Cancelling the run asks the device first. Without an answer the cell becomes unknown."
+        return "Cancelling asks the device first. Without an answer the cell becomes unknown."
     if look == "unverified":
         return "A claim of the device. Nothing was looked at afterwards."
     return ""

@@ -5,21 +5,22 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
-from app.records.run_text import actor_words, elapsed_words
+from app.records.run_text import actor_words, elapsed_words, inputs_words
 from app.screens.runs.actions import RunActions
 from app.text import one_line
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
 from app.widgets.badges import ProductionTag, StateBadge
-from app.widgets.banner import Banner
-from app.widgets.buttons import Button, IconButton
+from app.widgets.banner import Banner, BannerKind
+from app.widgets.buttons import Button, IconButton, Kind
 from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.layouts import hbox
-from core.batch.models import Batch, CellState, RunState, RunSummary
+from core.batch.models import CellState, Run, RunState, RunSummary
 
 
 class RunHeader(QWidget):
-    """Title, id, state with its time, who started it; Cancel run…, Replay and more.
+    """Title, id, state with its time, who started it; what can be done with it now.
 
     Signals:
         list_wanted: the operator wants the list of runs, which is hidden.
@@ -45,43 +46,61 @@ class RunHeader(QWidget):
         self.production = ProductionTag(0)
         self.about = ElidedLabel("", "body", "text2")
         self.about.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.cancel = Button(actions.cancel.text(), "danger", "stop")
+        self._actions = actions
+        self.pause = _button(actions.pause)
+        self.cancel = _button(actions.cancel, "danger")
         self.cancel.setToolTip("Start nothing further in this run (Shift+Esc)")
-        self.cancel.clicked.connect(actions.cancel.trigger)
-        self.replay = Button(actions.replay.text(), icon="replay")
-        self.replay.clicked.connect(actions.replay.trigger)
+        self.resume = _button(actions.resume)
+        self.undo = _button(actions.undo)
+        self.replay = _button(actions.replay)
+        actions.renamed.connect(self._show_actions)
         self.more = IconButton("more", "More about this run", framed=True)
         self.more.clicked.connect(self.open_menu)
         self.menu = QMenu(self)
         self.menu.setAccessibleName("More about this run")
-        self.menu.addActions([actions.copy, actions.journal, actions.save])
+        self.menu.addActions([actions.copy, actions.journal, actions.save, actions.export])
         row = hbox(parent=self, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=SPACE.small)
         for widget in (
             self.title, self.show_list, self.number, self.production, self.badge, self.elapsed,
         ):  # fmt: skip
             row.addWidget(widget)
         row.addWidget(self.about, 1)
-        for control in (self.cancel, self.replay, self.more):
+        for control in (self.pause, self.cancel, self.resume, self.undo, self.replay, self.more):
             row.addWidget(control)
 
     def open_menu(self) -> None:
         """Open the menu below its button; the window goes on meanwhile."""
         self.menu.popup(self.more.mapToGlobal(self.more.rect().bottomLeft()))
 
-    def show_run(self, summary: RunSummary, parallel: int | None) -> None:
-        """Show how a run stands; `parallel` is how many devices at once, None when not known."""
+    def show_run(self, summary: RunSummary, parallel: int | None, waves: str) -> None:
+        """Show how a run stands; `parallel` is how many devices at once, None when not known.
+
+        `waves` are words about its waves, empty where it has a single one.
+        """
         say(self.title, one_line(summary.name))
         self.number.setText(one_line(summary.id))
         if summary.state is not self._state:
             self._state = summary.state
             self.badge.set_look(cell_look(summary.state.value))
         self.tick(summary)
-        parts = [actor_words(summary.actor)]
+        parts = [actor_words(summary.actor), waves]
         if parallel is not None and len(summary.devices) > 1:
             parts.append(f"{parallel} at once")
         say(self.about, ", ".join(part for part in parts if part))
-        self.cancel.setVisible(not summary.state.ended)
         self.setAccessibleName(f"Run {one_line(summary.name)}, {summary.id}, {summary.state.value}")
+
+    def _show_actions(self) -> None:
+        """Offer what can be done now; a run that is done as a whole is not resumed."""
+        actions = self._actions
+        going_on = not actions.pause.reason
+        paused = actions.pause.text() != "Pause"
+        if self.pause.text() != actions.pause.text():
+            self.pause.set_words(actions.pause.text(), "run" if paused else "pause")
+        self.resume.set_words(actions.resume.text())
+        for button, action in ((self.pause, actions.pause), (self.cancel, actions.cancel)):
+            button.setVisible(going_on and not action.reason)
+        self.resume.setVisible(not actions.resume.reason)
+        self.undo.setVisible(not actions.undo.reason)
 
     def show_production(self, count: int) -> None:
         """Show how many of the run's devices are production."""
@@ -100,24 +119,46 @@ def say(label: ElidedLabel, words: str) -> None:
         label.set_text(words)
 
 
-def rules_words(summary: RunSummary, batch: Batch) -> str:
-    """Which devices the run means, and what a failure does to the rest of a device's steps."""
-    targets = one_line(batch.targets)
-    if len(summary.devices) * len(summary.steps) <= 1:
-        return targets
-    return f"{targets}   on failure the device {'stops' if batch.on_failure == 'stop' else 'goes on'}"
+def rules_words(run: Run) -> str:
+    """Which devices the run means, its inputs, and what a failure does to the rest of a device's steps."""
+    summary, batch = run.summary, run.batch
+    parts = [one_line(batch.targets)]
+    if len(summary.devices) * len(summary.steps) > 1:
+        parts.append(f"on failure the device {'stops' if batch.on_failure == 'stop' else 'goes on'}")
+    return "   ".join(filter(None, [*parts, inputs_words(run)]))
 
 
-def show_notice(banner: Banner, summary: RunSummary) -> None:
-    """Say across the pane that a run was interrupted, or that something of it is not known."""
-    note = one_line(summary.note)
-    if summary.state is RunState.INTERRUPTED:
+def show_notice(banner: Banner, summary: RunSummary, resume: str) -> None:
+    """Say across the pane what a person must know of the run as a whole.
+
+    `resume` is what resuming it is called; empty where that cannot be done.
+    """
+    note, origin = one_line(summary.note), summary.resumes or summary.undoes
+    again = (("resume", resume),) if resume else ()
+    if summary.resumed_by:
+        banner.say("info", f"Resumed as {summary.resumed_by}.", note, (_link_to(summary.resumed_by),))
+    elif summary.state is RunState.INTERRUPTED:
         fact = note or "The service ended while this run was going on."
-        banner.say("fail", fact, "Nothing was sent again. Run the batch anew for what is missing.")
+        banner.say("fail", fact, "Nothing was sent again. What is done is not repeated.", again)
     elif summary.counts.get(CellState.UNKNOWN):
         fact = note or "What became of some commands is not known."
-        banner.say("warn", fact, "Nothing was sent again. Look at the device before you run it again.")
-    elif note:
-        banner.say("info", note)
+        banner.say("warn", fact, "Nothing was sent again. Look at the device before it is run again.", again)
+    elif summary.state is RunState.PAUSED:
+        banner.say("warn", "Paused.", "What runs or waits for you goes on; nothing further starts.")
+    elif note or origin:
+        fact = f"It goes on where {origin} ended." if summary.resumes else f"It undoes {origin}."
+        links = (*again, _link_to(origin)) if origin else again
+        kind: BannerKind = "warn" if again and note else "info"
+        banner.say(kind, note or fact, fact if note and origin else "", links)
     else:
         banner.hide()
+
+
+def _link_to(run: str) -> tuple[str, str]:
+    return f"run:{run}", f"Open {run}"
+
+
+def _button(action: Action, kind: Kind = "normal") -> Button:
+    button = Button(action.text(), kind, action.concept)
+    button.clicked.connect(action.trigger)
+    return button

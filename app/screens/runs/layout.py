@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.screens.runs.cell_details import CellDetails
-from app.screens.runs.matrix_view import RunMatrix
+from app.screens.runs.run_views import RunViews
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import Action, EmptyState
 from app.widgets.labels import Link, separator
@@ -29,19 +29,19 @@ class RunsLayout(QStackedWidget):
     divided = Signal(float)
 
     def __init__(
-        self, runs: QWidget, above: list[QWidget], counts: QWidget, matrix: RunMatrix, drawer: CellDetails
+        self, runs: QWidget, above: list[QWidget], counts: QWidget, views: RunViews, drawer: CellDetails
     ) -> None:
         """`above` stand over the counts, from top to bottom."""
         super().__init__()
-        self._counts, self._matrix = counts, matrix
+        self._counts, self._views, self._matrix = counts, views, views.matrix
         self._share, self._narrow = 0.0, False
         self.message = EmptyState()
         self.message.hide()
         self.hint = Link(CLOSED)
-        self.split = MasterDetail(matrix, drawer, (1, 1), orientation=Qt.Orientation.Vertical)
+        self.split = MasterDetail(views, drawer, (1, 1), orientation=Qt.Orientation.Vertical)
         self.split.splitterMoved.connect(self._moved)
         drawer.setMinimumHeight(150)
-        matrix.setMinimumHeight(90)
+        views.setMinimumHeight(90)
         self._right = right = QWidget()
         self._paint_soon = debounce(self, 0, lambda: right.setUpdatesEnabled(True))
         column = vbox(*above, counts, separator(), (self.message, 1), (self.split, 1), parent=right)
@@ -69,7 +69,7 @@ class RunsLayout(QStackedWidget):
         self.setCurrentWidget(page if known else self.reading)
         if waited and known and not nothing and waits:
             # There was nothing that could take the keyboard; what the operator went to since keeps it.
-            self._matrix.setFocus(Qt.FocusReason.OtherFocusReason)
+            self._views.take_keyboard()
 
     def show_hint(self, shown: bool) -> None:
         """Say how the drawer is opened, where it is closed."""
@@ -106,11 +106,12 @@ class RunsLayout(QStackedWidget):
         """The drawer gets its half, and what a short matrix does not need; unless the operator moved it."""
         height = self.split.height()
         most = 0.55 if self._narrow else 0.5
-        matrix = height * self._share if self._share else min(height * most, self._matrix.needed_height())
+        needed = self._matrix.needed_height() if self._views.shows_matrix else height
+        matrix = height * self._share if self._share else min(height * most, needed)
         self.split.setSizes([round(matrix), round(height - matrix)])
 
     def _moved(self, *_: int) -> None:
-        self._share = round(self._matrix.height() / max(1, self.split.height()), 3)
+        self._share = round(self._views.height() / max(1, self.split.height()), 3)
         self.divided.emit(self._share)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

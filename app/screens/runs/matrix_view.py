@@ -72,6 +72,11 @@ class RunMatrix(MatrixView):
         """The row of the cursor is marked."""
         return "sel_idle" if row == self.currentIndex().row() else "base"
 
+    def device_note(self, row: int) -> str:
+        """The wave that begins there."""
+        wave = self.cells.wave_begun_at(row)
+        return f"wave {wave}" if wave else ""
+
     def turning(self) -> Iterator[QModelIndex]:
         """The cells in sight that run."""
         if not self.cells.counts["running"]:
@@ -176,7 +181,10 @@ class RunMatrix(MatrixView):
             self.cell_changed.emit(self.cells.cell_at(now))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter opens; letters are keys of the screen."""
+        """Enter opens; letters and Space are keys of the screen."""
+        if event.key() == Qt.Key.Key_Space:
+            event.ignore()
+            return
         if event.key() in ENTER and not event.modifiers():
             if (cell := self.current_cell()) is not None:
                 self.opened.emit(cell)
@@ -248,6 +256,8 @@ class CellDelegate(ItemDelegate):
         line = theme.color("border")
         painter.fillRect(rect.x(), rect.bottom(), rect.width(), 1, line)
         painter.fillRect(rect.right(), rect.y(), 1, rect.height(), line)
+        if model.wave_begun_at(index.row()):
+            painter.fillRect(rect.x(), rect.y(), rect.width(), 1, theme.color("control"))
         color = "text3" if faded else look.color
         ratio = painter.device().devicePixelRatio()
         pixmap = glyph_pixmap(look, theme, color, ratio, view.turn())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QResizeEvent, QTextBlock
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from app.theme.theme import theme_of
@@ -52,19 +53,28 @@ class OutputBox(QPlainTextEdit):
 
     def numbers_in_sight(self) -> list[tuple[int, float]]:
         """Numbers of the lines on the screen, each with the height in the viewport where it begins."""
-        seen = []
+        return [(self.number_of(block.blockNumber()), top) for block, top in self.lines_in_sight()]
+
+    def lines_in_sight(self) -> Iterator[tuple[QTextBlock, float]]:
+        """The lines on the screen, each with the height in the viewport where it begins."""
         block = self.firstVisibleBlock()
         while block.isValid():
             top = self.blockBoundingGeometry(block).translated(self.contentOffset()).top()
             if top > self.viewport().height():
                 break
-            seen.append((self.number_of(block.blockNumber()), top))
+            yield block, top
             block = block.next()
-        return seen
+
+    def gutter_words(self) -> list[tuple[str, float]]:
+        """What stands beside the lines on the screen, each with the height where it begins."""
+        return [(str(number), top) for number, top in self.numbers_in_sight()]
+
+    def gutter_width(self) -> int:
+        """How many characters the widest of them has."""
+        return len(str(max(99, self.blockCount())))
 
     def _place_gutter(self) -> None:
-        digits = len(str(max(99, self.blockCount())))
-        width = QFontMetricsF(self.font()).horizontalAdvance("0") * digits + 2 * _PAD
+        width = QFontMetricsF(self.font()).horizontalAdvance("0") * self.gutter_width() + 2 * _PAD
         self.setViewportMargins(int(width) if self._numbers else 0, 0, 0, 0)
         view = self.viewport().geometry()
         self._gutter.setGeometry(1, view.y(), max(0, view.x() - 1), view.height())
@@ -76,20 +86,18 @@ class OutputBox(QPlainTextEdit):
 
 
 class _Gutter(QWidget):
-    """Draws the numbers."""
+    """Draws the numbers, or the times."""
 
     def __init__(self, box: OutputBox) -> None:
         super().__init__(box)
         self._box = box
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw a number at the first row of each line in sight."""
+        """Draw what belongs to it at the first row of each line in sight."""
         theme = theme_of(self)
         painter = QPainter(self)
         height = QFontMetricsF(self._box.font()).lineSpacing()
-        for number, top in self._box.numbers_in_sight():
+        for words, top in self._box.gutter_words():
             rect = QRectF(0, top, self.width() - _PAD, height)
-            painting.text(
-                painter, rect, str(number), theme, "mono_small", "text3", Qt.AlignmentFlag.AlignRight
-            )
+            painting.text(painter, rect, words, theme, "mono_small", "text3", Qt.AlignmentFlag.AlignRight)
         painter.end()

@@ -74,6 +74,14 @@ class OutputSearch(QWidget):
         self._text = text
         self._search()
 
+    def show_more(self, text: str) -> None:
+        """The text has grown, or lost its beginning; the place that is shown stays."""
+        self._text = text
+        if self.field.text() and self.isVisible():
+            self._find()
+            self._at = min(self._at, len(self._places) - 1)
+            self._say()
+
     def marks(self) -> list[QTextEdit.ExtraSelection]:
         """The places, the first `MOST_MARKED` of them and the current one."""
         theme = theme_of(self)
@@ -108,14 +116,17 @@ class OutputSearch(QWidget):
         return cursor
 
     def _search(self) -> None:
-        words = self.field.text()
         self._at = -1
-        found = re.finditer(re.escape(words), self._text, re.IGNORECASE) if words else ()
-        self._places = [match.span() for match in found]
+        self._find()
         if self._places:
             self.step(1)
         else:
             self._say()
+
+    def _find(self) -> None:
+        words = self.field.text()
+        found = re.finditer(re.escape(words), self._text, re.IGNORECASE) if words else ()
+        self._places = [match.span() for match in found]
 
     def step(self, by: int) -> None:
         """Go to the next place, or with -1 to the previous one; round at the ends."""

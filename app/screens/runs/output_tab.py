@@ -33,9 +33,11 @@ class OutputTab(QWidget):
 
     Signals:
         numbers_chosen(shown): the operator wants line numbers, or not.
+        as_it_came_wanted: the operator wants both streams in the order in which they came.
     """
 
     numbers_chosen = Signal(bool)
+    as_it_came_wanted = Signal()
 
     def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -60,6 +62,9 @@ class OutputTab(QWidget):
         self.wrap.setChecked(True)
         self.numbers = CheckBox("Line numbers")
         self.numbers.toggled.connect(self._set_numbers)
+        self.came = Link("As it came", "meta_strong")
+        self.came.clicked.connect(lambda *_: self.as_it_came_wanted.emit())
+        self.came.hide()
         self.copy = Link("Copy", "meta_strong")
         self.copy.clicked.connect(lambda *_: self._copying.load(self._whole))
         self.save = Link("Save as…", "meta_strong")
@@ -72,6 +77,7 @@ class OutputTab(QWidget):
             self.numbers,
             STRETCH,
             self.message,
+            self.came,
             self.copy,
             self.save,
             spacing=SPACE.medium,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
@@ -22,6 +24,7 @@ from core.batch.models import Cell, CellState
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import ErrorInfo, QuarterdeckError
 from core.service.console import Console
+from core.service.envelope import Alternative
 
 MOST_EVIDENCE = 8
 _NOT_YET = {
@@ -42,9 +45,11 @@ class ResultTab(QWidget):
 
     Signals:
         picture_wanted: the operator wants to see the picture.
+        alternative_wanted(alternative): the operator wants to build this call.
     """
 
     picture_wanted = Signal()
+    alternative_wanted = Signal(object)
 
     def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,12 +61,16 @@ class ResultTab(QWidget):
         self.place = ContentOrEmpty(self.json)
         self.nothing = self.place.empty
         self.json.setAccessibleName("Result")
+        self.alternatives = QWidget()
+        self._ways = vbox(parent=self.alternatives, spacing=SPACE.tight)
+        self.alternatives.hide()
         self.evidence = QWidget()
         self._lines = vbox(parent=self.evidence)
         self.problem = Label("", "meta", "fail", wrap=True)
         self.problem.hide()
         column = vbox(
             self.error,
+            self.alternatives,
             (self.place, 1),
             self.evidence,
             self.problem,
@@ -87,6 +96,7 @@ class ResultTab(QWidget):
         if (result, words) == self._shown:
             return
         self._shown = (result, words)
+        self.show_alternatives([])
         self._show_error(result.error if result else None, said_above)
         value = result.result if result else None
         nothing = words if result is None or result.error is None else "Nothing came back."
@@ -103,7 +113,28 @@ class ResultTab(QWidget):
             self.json.set_value(value if isinstance(value, dict | list) else {"result": value})
         self._show_evidence(result.evidence if result else [])
         # Where nothing is shown at all, what follows stays at the top.
-        self.layout().setStretch(4, 0 if self.place.isVisibleTo(self) else 1)  # type: ignore[union-attr]
+        self.layout().setStretch(5, 0 if self.place.isVisibleTo(self) else 1)  # type: ignore[union-attr]
+
+    def show_alternatives(self, others: Sequence[Alternative]) -> None:
+        """Say which calls could be made instead of the one that failed."""
+        clear_layout(self._ways)
+        self.alternatives.setVisible(bool(others))
+        if others:
+            self._ways.addWidget(Label("Could be called now", "label", "text3"))
+        for other in others:
+            line = QWidget()
+            words = f"{one_line(other.tool)} on {one_line(other.device)}"
+            build = Link("Build it", "meta_strong")
+            build.setAccessibleName(f"Build a call of {words}")
+            build.clicked.connect(lambda *_, other=other: self.alternative_wanted.emit(other))
+            hbox(
+                Label(words, "name"),
+                (Label(one_line(other.why), "body", "text2", wrap=True), 1),
+                build,
+                parent=line,
+                spacing=SPACE.medium,
+            )
+            self._ways.addWidget(line)
 
     def _show_error(self, error: ErrorInfo | None, said_above: bool) -> None:
         self.error.setVisible(error is not None)

@@ -35,8 +35,7 @@ class Saver:
         """Ask where; then write what `get` (an async function of the door) brings."""
         dialog = QFileDialog(self._parent, "Save as")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        # Names of tools and devices are in it: nothing of them may lead to another folder.
-        dialog.selectFile(_UNSAFE.sub("_", name).lstrip("."))
+        dialog.selectFile(safe_name(name))
         # Not modal: Stop all stays in reach while a name is chosen.
         dialog.setModal(False)
         dialog.fileSelected.connect(lambda path: self.write(Path(path), get, on_error))
@@ -55,6 +54,11 @@ class Saver:
             self._done(f"Saved {path.name}")
 
         Mutation(self._parent, self._link, written, on_error, f"save {path.name}").run(fetch_and_write)
+
+
+def safe_name(name: str) -> str:
+    """A name for a file. Names of tools and devices are in it: nothing of them may lead to another folder."""
+    return _UNSAFE.sub("_", name).lstrip(".")
 
 
 def _write(path: Path, data: bytes) -> None:

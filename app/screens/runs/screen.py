@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.query import Query
-from app.records.run_text import step_of
-from app.screens.runs.actions import InlineConfirm, RunActions
+from app.records.run_text import inputs_words, rules_of, step_of
+from app.screens.runs.actions import RunActions
 from app.screens.runs.cell_details import CellDetails
+from app.screens.runs.export_bar import ExportBar
 from app.screens.runs.header import RunHeader, rules_words, show_notice
+from app.screens.runs.inline_confirm import InlineConfirm
 from app.screens.runs.layout import RunsLayout
 from app.screens.runs.matrix_view import RunMatrix
 from app.screens.runs.run_list_view import RunList
+from app.screens.runs.run_views import RunViews
 from app.screens.runs.status_filter import StatusFilter
+from app.screens.runs.view_bar import VIEWS
 from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenApproval, OpenRun, Target
 from app.service_client import ConsoleLink
@@ -44,6 +49,7 @@ class RunsScreen(Screen):
         self._run: Run | None = None
         self._summary: RunSummary | None = None
         self._wanted_cell: tuple[str, str] | None = None
+        self._undo_wanted = False
         self._asked_older = False
         self._narrow = False
         # The operator's wish for runs of many devices; a run of one has its drawer until that is closed.
@@ -61,15 +67,17 @@ class RunsScreen(Screen):
         self._reading = Query(self, link, self._show_run, self._say_no_run, "read the run", READ_PAUSE_MS)
         self.list = RunList(link)
         self.ask = InlineConfirm()
-        self.wishes = RunActions(link, nav, self.ask)
+        self.export = ExportBar(link, self.ask)
+        self.wishes = RunActions(link, nav, self.ask, self.export)
         self.head = RunHeader(self.wishes)
         self.notice = Banner()
-        self.counts = StatusFilter()
         self.matrix = RunMatrix()
-        self.drawer = CellDetails(link, nav)
+        self.views = RunViews(link, self.matrix)
+        self.counts = StatusFilter(self.views.bar)
+        self.drawer = CellDetails(link, nav, self.wishes)
         self._build()
         super().bind(state, link, nav)
-        self.offer(*self.wishes.all)
+        self.offer(*self.wishes.others)
         self._connect()
         self.remember("panes-v1", self.pages.across)
         self.pages.set_share(float(str(self.remembered("matrix_share", 0)) or 0))
@@ -82,8 +90,8 @@ class RunsScreen(Screen):
         self._show_head()
 
     def _build(self) -> None:
-        above = [self.head, separator(), self.ask, self.notice]
-        self.pages = RunsLayout(self.list, above, self.counts, self.matrix, self.drawer)
+        above = [self.head, separator(), self.ask, self.export, self.notice]
+        self.pages = RunsLayout(self.list, above, self.counts, self.views, self.drawer)
         self.message, self.split, self.empty = self.pages.message, self.pages.split, self.pages.empty
         hbox(self.pages, parent=self, spacing=None)
 
@@ -95,9 +103,12 @@ class RunsScreen(Screen):
         state.journal_changed.connect(self.drawer.look_again)
         state.reset.connect(self._read_run)
         self.matrix.cells.is_production = self.drawer.is_production = self._is_production
+        self.drawer.run_size = self.matrix.cells.total
         self.matrix.cells.counted.connect(self._count_soon.start)
         self.matrix.cell_changed.connect(self._show_cell)
         self.matrix.opened.connect(self._open_cell)
+        self.views.opened.connect(self._go_to_cell)
+        self.views.currentChanged.connect(lambda _view: self.pages.divide())
         self.matrix.clicked_cell.connect(lambda _cell: self._open_drawer())
         self.list.chosen.connect(self._choose_run)
         self.list.opened.connect(self._enter_run)
@@ -105,6 +116,9 @@ class RunsScreen(Screen):
         self.counts.chosen.connect(self._filter_cells)
         self.head.list_wanted.connect(self._toggle_list)
         self.ask.closed.connect(self._focus_matrix)
+        self.wishes.changed.connect(self._reading.refresh)
+        self.wishes.renamed.connect(self._say_notice)
+        self.notice.acted.connect(self._act_on_notice)
         self.drawer.closed.connect(self._close_drawer)
         self.drawer.tab_chosen.connect(lambda tab: self.keep("tab", tab))
         self.pages.hint.clicked.connect(lambda *_: self._open_drawer())
@@ -118,6 +132,7 @@ class RunsScreen(Screen):
         self._clock.start()
         if isinstance(target, OpenRun):
             self._wanted_cell = (target.device, target.step) if target.device and target.step else None
+            self._undo_wanted = target.undo
             if self._wanted_cell:
                 self._open_drawer()
             if self.list.model.row_of(target.run) < 0:
@@ -139,18 +154,38 @@ class RunsScreen(Screen):
             Shortcut("Down", "Cell below; in the list the run below"),
             Shortcut("Return", "Drawer of the cell, or the request that waits"),
             Action("Next cell that needs a look", "runs", self._next_needing, "N"),
-            Shortcut("Ctrl+F", "Filter of the list; in an output its search (Enter next, Shift+Enter back)"),
+            Shortcut(
+                "Ctrl+F", "Filter of the list; search of an output or of the results, while those are open"
+            ),
+            Action("Matrix, results or comparison", "table", self._next_view, "V"),
             Action(
                 "Picture over the whole window", "picture", self._open_picture, "F", off=self._why_no_picture
             ),
-            self.wishes.cancel,
+            Action(
+                "Follow the output, or stay where it is read",
+                "down",
+                self.drawer.live.toggle_follow,
+                "Ctrl+L",
+                off=self._why_no_live,
+            ),
+            Shortcut("Space", "Pause the run, or let it go on"),
+            *self.wishes.keys,
         ]
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Space pauses, where it presses no button."""
+        if event.key() == Qt.Key.Key_Space and not event.modifiers() and not event.isAutoRepeat():
+            self.wishes.pause.trigger()
+        else:
+            super().keyPressEvent(event)
 
     def primary_filter(self) -> QWidget:
         """The search in the output while the keyboard is there, else the field above the list."""
         focus = QApplication.focusWidget()
         if self.drawer.tab == "output" and focus is not None and self.drawer.isAncestorOf(focus):
-            return self.drawer.output.open_search()
+            return self.drawer.shown_output.open_search()
+        if self.views.results.isVisible():
+            return self.views.results.field
         if self.list.isHidden():
             self._toggle_list()
         return self.list.field
@@ -159,16 +194,18 @@ class RunsScreen(Screen):
         """List, matrix and drawer."""
         if self.pages.currentIndex():
             return [self.empty if self.pages.currentIndex() == 1 else self.pages.reading]
-        return [self.list.view, self.matrix, self.drawer]
+        return [self.list.view, self.views, self.drawer]
 
     def escape(self) -> bool:
         """First a question, then the output's search, the list's filter, the matrix' filter, the drawer."""
         if self.ask.isVisible():
             self.ask.close_question()
-        elif self.drawer.isVisible() and self.drawer.output.search.isVisible():
-            self.drawer.output.search.close_search()
+        elif self.drawer.isVisible() and self.drawer.shown_output.search.isVisible():
+            self.drawer.shown_output.search.close_search()
         elif self.list.field.hasFocus() and self.list.field.text():
             self.list.field.clear()
+        elif not self.views.shows_matrix:
+            self.views.show_view("matrix")
         elif self._narrow and self.list.isVisible():
             self._toggle_list()
         elif self.matrix.cells.chosen:
@@ -210,6 +247,8 @@ class RunsScreen(Screen):
         self._summary = summary
         self._show_head()
         self.matrix.cells.take_summary(summary)
+        if self._run is not None:
+            self.views.show_run(summary)
         if ended:
             # Whatever was missed on the way: at its end a run is read whole once more.
             self._read_run()
@@ -234,6 +273,8 @@ class RunsScreen(Screen):
     def _choose_run(self, run: str) -> None:
         self.keep("run", run)
         if self._summary is not None and self._summary.id == run and self._run is not None:
+            if (summary := self.state.runs.get(run)) is not None:
+                self._take_summary(summary)
             self._go_to_wanted()
             return
         self._run = None
@@ -270,8 +311,9 @@ class RunsScreen(Screen):
         if first:
             self.list.choose(run.summary.id)
         self._choose_page()
-        self._show_head()
         self.matrix.cells.show_run(run)
+        self._show_head()
+        self.views.show_run(run.summary)
         if first:
             # A thousand rows, then the drawer, then the first look at both, each in a turn of the loop of its
             # own: together they would be a visible stall. Until then all is covered.
@@ -294,6 +336,9 @@ class RunsScreen(Screen):
         self.pages.say("This run cannot be shown.", error.info.sentences, ("again", "Read again", "refresh"))
 
     def _go_to_wanted(self) -> None:
+        if self._undo_wanted:
+            self._undo_wanted = False
+            self.wishes.undo.trigger()
         wanted, self._wanted_cell = self._wanted_cell, None
         if wanted is not None:
             if self.matrix.cells.chosen:
@@ -312,12 +357,27 @@ class RunsScreen(Screen):
         self.wishes.show_run(summary, self._run)
         if summary is None:
             return
-        self.head.show_run(summary, batch.rollout.parallel if batch else None)
+        self.head.show_run(summary, batch.rollout.parallel if batch else None, self._wave_words())
         known = map(self.state.devices.get, summary.devices)
         self.head.show_production(sum(1 for device in known if device is not None and device.production))
-        if batch is not None:
-            self.counts.say_rules(rules_words(summary, batch))
-        show_notice(self.notice, summary)
+        if self._run is not None:
+            self.counts.say_rules(rules_words(self._run))
+
+    def _say_notice(self) -> None:
+        resume = self.wishes.resume
+        if self._summary is not None:
+            show_notice(self.notice, self._summary, "" if resume.reason else resume.text())
+
+    def _wave_words(self) -> str:
+        cells = self.matrix.cells
+        known = self._run is not None and cells.wave_count > 1
+        return f"wave {max(1, cells.present_wave)} of {cells.wave_count}" if known else ""
+
+    def _act_on_notice(self, key: str) -> None:
+        if key == "resume":
+            self.wishes.resume.trigger()
+        else:
+            self.nav.open("runs", OpenRun(key.removeprefix("run:")))
 
     def _say_counts(self) -> None:
         cells = self.matrix.cells
@@ -349,11 +409,14 @@ class RunsScreen(Screen):
         if self._run is None or cell.run != self._run.summary.id:
             return
         self.matrix.cells.put(cell)
+        self.views.take_cell()
         shown = self.drawer.cell
         if shown is not None and (shown.device, shown.step) == (cell.device, cell.step):
             self._show_cell(self.matrix.current_cell())
 
     def _show_cell(self, cell: Cell | None) -> None:
+        self.wishes.show_cell(cell)
+        self.views.show_step(cell)
         if cell is None or self._run is None:
             self.drawer.hide()
             self.pages.show_hint(False)
@@ -364,7 +427,10 @@ class RunsScreen(Screen):
         if wanted:
             step = step_of(self._run, cell.step)
             look = self.matrix.cells.look_at(self.matrix.currentIndex())
-            self.drawer.show_cell(cell, look, cell.tool, step.timeout if step else None)
+            rules = rules_of(self._run, cell.step)
+            if inputs := inputs_words(self._run):
+                rules.append(("Inputs", inputs))
+            self.drawer.show_cell(cell, look, step.timeout if step else None, rules)
 
     def _open_cell(self, cell: Cell) -> None:
         if cell.state is CellState.WAITING and cell.approval and not self._ended():
@@ -399,7 +465,17 @@ class RunsScreen(Screen):
 
     def _focus_matrix(self) -> None:
         if self.pages.currentIndex() == 0 and not self.ask.isVisible():
-            self.matrix.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.views.take_keyboard()
+
+    def _go_to_cell(self, device: str, step: str) -> None:
+        """Show a cell that was found in the results or in a comparison."""
+        self._wanted_cell = (device, step)
+        self._go_to_wanted()
+        self._focus_matrix()
+
+    def _next_view(self) -> None:
+        view = VIEWS[(self.views.currentIndex() + 1) % len(VIEWS)]
+        self.views.show_view(view)
 
     def _next_needing(self) -> None:
         if self.matrix.go_to_next_needing():
@@ -411,6 +487,9 @@ class RunsScreen(Screen):
     def _why_no_picture(self) -> str:
         shown = self.drawer.isVisible() and self.drawer.tab == "picture"
         return "" if shown else "No picture is open."
+
+    def _why_no_live(self) -> str:
+        return "" if self.drawer.live.isVisible() else "No output that comes is open."
 
     # Wishes
 

@@ -143,7 +143,8 @@ class StatusFilter(QWidget):
 
     chosen = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, views: QWidget, parent: QWidget | None = None) -> None:
+        """`views` stands beside the choice of cells."""
         super().__init__(parent)
         set_surface(self, "base")
         self.setAccessibleName("Counts")
@@ -161,9 +162,10 @@ class StatusFilter(QWidget):
         chips = hbox(margins=(SPACE.pane - 6, 0, SPACE.pane, 0), spacing=SPACE.tight)
         for chip in self.chips.values():
             chips.addWidget(chip)
-        chips.addStretch(1)
+        chips.addSpacing(SPACE.large)
+        chips.addWidget(self.rule_words, 1)
         below = hbox(
-            (self.rule_words, 1),
+            (views, 1),
             self.all,
             self.look,
             margins=(SPACE.pane, 0, SPACE.pane, 0),

@@ -6,6 +6,7 @@ Only these sequences are taken out. All others move the cursor, erase or hide te
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.text import escape_hidden
@@ -13,6 +14,8 @@ from core.text import escape_hidden
 # What one stream may have of coloured parts: each costs the text view a selection.
 MOST_COLORED = 2_000
 _SGR = re.compile(r"\x1b\[([0-9;:]{0,64})m")
+# The end of a piece that the next one may complete.
+_UNFINISHED = re.compile(r"(?:\x1b(?:\[[0-9;:]{0,64})?|\r)\Z")
 # The eight colours of a terminal as roles of the theme, which are readable on its own ground in both modes.
 # Black and white are the ground and the text of a terminal, and stay the text of the theme.
 _TONES = {1: "fail", 2: "ok", 3: "warn", 4: "waiting", 5: "unknown", 6: "accent"}
@@ -35,21 +38,43 @@ def take_colors(text: str) -> tuple[str, list[ColoredPart]]:
     """
     pieces: list[str] = []
     colored: list[ColoredPart] = []
-    tone, begun, at = "", 0, 0
-    for match in _SGR.finditer(text):
-        at += _add(pieces, text[begun : match.start()], at, tone, colored)
-        tone, begun = _tone_after(match.group(1), tone), match.end()
-    _add(pieces, text[begun:], at, tone, colored)
+    at = 0
+    for shown, tone in _parts_of(text, ""):
+        if not shown:
+            continue
+        pieces.append(shown)
+        if tone and len(colored) < MOST_COLORED:
+            colored.append(ColoredPart(at, len(shown), tone))
+        at += len(shown)
     return "".join(pieces), colored
 
 
-def _add(pieces: list[str], text: str, at: int, tone: str, colored: list[ColoredPart]) -> int:
-    shown = escape_hidden(text) if text else ""
-    if shown:
-        pieces.append(shown)
-    if shown and tone and len(colored) < MOST_COLORED:
-        colored.append(ColoredPart(at, len(shown), tone))
-    return len(shown)
+def _parts_of(text: str, tone: str) -> Iterator[tuple[str, str]]:
+    """The parts of a text as they are shown, each with its colour; the last one is empty if there is no more.
+
+    `tone` is the colour before it.
+    """
+    begun = 0
+    for match in _SGR.finditer(text):
+        yield escape_hidden(text[begun : match.start()]), tone
+        tone, begun = _tone_after(match.group(1), tone), match.end()
+    yield escape_hidden(text[begun:]), tone
+
+
+class ColorReader:
+    """Reads one stream in pieces, which may end within a sequence or a line end."""
+
+    def __init__(self) -> None:
+        self._tone, self._rest = "", ""
+
+    def read(self, piece: str, last: bool = False) -> list[tuple[str, str]]:
+        """The parts that can be shown now, each with its colour; after the `last` piece nothing is kept."""
+        text = self._rest + piece
+        cut = None if last else _UNFINISHED.search(text)
+        text, self._rest = (text[: cut.start()], cut.group()) if cut else (text, "")
+        parts = list(_parts_of(text.replace("\r\n", "\n"), self._tone))
+        self._tone = parts[-1][1]
+        return [(shown, tone) for shown, tone in parts if shown]
 
 
 def _tone_after(codes: str, tone: str) -> str:

@@ -31,6 +31,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.errors import BadInput
+from core.json_comments import blank_comments
 
 log = structlog.get_logger(__name__)
 
@@ -50,9 +51,6 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 # A console trusts its knowledge of tools in the device's own namespaces; no server may use these names.
 _RESERVED = frozenset({"builtin", "quarterdeck"})
-_TEXT = r'"(?:[^"\\]|\\.)*"'
-_COMMENT = re.compile(rf"({_TEXT})|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_LAST_COMMA = re.compile(rf"({_TEXT})|,(?=\s*[\]}}])", re.DOTALL)
 
 Kind = Literal["stdio", "http"]
 
@@ -311,17 +309,11 @@ def read_relaxed(text: str) -> Any:
     Raises:
         ValueError: the text is not JSON (the message has the position), or an object has a duplicate key.
     """
-    # Replaced by blanks, so that lines and columns in error messages match the file.
-    plain = _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
     try:
-        return json.loads(plain, object_pairs_hook=_unique_keys)
+        return json.loads(blank_comments(text), object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         hint = "; in JSON a backslash is written twice" if "escape" in error.msg else ""
         raise ValueError(f"{error}{hint}") from error
-
-
-def _blank(match: re.Match[str]) -> str:
-    return match[1] or re.sub(r"[^\n]", " ", match[0])
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,17 +1,23 @@
-"""The calls about agents. Adding and loosening an agent is signed; tightening and revoking hold at once."""
+"""The calls about agents. Adding and loosening an agent is signed; what tightens holds at once."""
 
 from __future__ import annotations
 
-from core.audit.events import AgentAdded, AgentRevoked, AgentSet
+from collections.abc import Sequence
+
+from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped, Event
+from core.batch.run_state import ActiveRun
 from core.changes import SignedChange
-from core.errors import QuarterdeckError
-from core.policy.agents import Agent, AgentSettings, NewAgent, token_prefix
+from core.errors import BadInput, QuarterdeckError, Refused
+from core.policy.agents import Agent, AgentSettings, ClientProgram, NewAgent, Transport, token_prefix
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
+from core.service.api.models import AgentCommandPage, AgentState, AgentTally
 from core.service.api.runs import LocalRuns
 from core.service.console import AgentsApi
 from core.service.proposals import agent_json
 from core.tokens import token_digest
+
+INTRODUCE = "introduce_agent"
 
 
 class LocalAgents(ClientApi, AgentsApi):
@@ -35,30 +41,107 @@ class LocalAgents(ClientApi, AgentsApi):
             entry = await self._client.record(event)
             agent = Agent(name=name, settings=settings, added_at=entry.time)
             service.agents.put(agent, token_digest(token))
+        # With its earlier token no call is answered any more.
+        service.agent_connections.end(agent.actor, "The agent has another token now.")
+        service.agent_changed(agent.actor)
         return NewAgent(agent=agent, token=token)
 
     async def update(self, name: str, settings: AgentSettings, signed: SignedChange | None = None) -> Agent:
         service = self._service
         async with service.agents_changing:
+            before = service.agents.get(name).settings
             planned = proposals.agent_set(service, name, settings)
             proof = await self._client.signed(planned, signed)
             await self._client.record(AgentSet(agent=name, settings=agent_json(settings), **proof))
-            return service.agents.set(name, settings)
+            now = service.agents.get(name).settings
+            if now != before:
+                # Paused while this was recorded: the operator who signed has not seen that.
+                self._record_late(AgentSet(agent=name, settings=agent_json(now)))
+                raise Refused(f"{name} was paused meanwhile; its limits stay as they are.")
+            return self._put(name, settings)
+
+    async def pause(self, name: str) -> Agent:
+        before = self._service.agents.get(name)
+        if before.settings.paused:
+            return before
+        # As a revocation, it takes effect at once, even if the journal cannot be written.
+        agent = self._put(name, before.settings.paused_now())
+        self._record_late(AgentSet(agent=name, settings=agent_json(agent.settings)))
+        return agent
+
+    async def stop(self, name: str) -> str:
+        service = self._service
+        agent = self._put(name, service.agents.get(name).settings.paused_now())
+        connections = service.agent_connections.end(agent.actor, "An operator has stopped this agent.")
+        runs = await self._cancel_runs(agent)
+        self._record_late(AgentStopped(agent=name, runs=[*runs], connections=connections))
+        service.agent_changed(agent.actor)
+        return _stop_words(name, len(runs), connections)
 
     async def revoke(self, name: str) -> Agent:
         service = self._service
         agent = service.agents.get(name)
         # A revocation takes effect at once, even if the journal cannot be written.
         service.agents.drop(name)
-        for run in service.runner.active:
-            if run.actor == agent.actor:
-                await self._runs.cancel(run)
+        service.agent_connections.end(agent.actor, "The agent was revoked.")
+        await self._cancel_runs(agent)
         entry = AgentRevoked(agent=name).entry(self._client.actor)
         try:
             await service.journal.append(entry)
         except QuarterdeckError:
             service.journal.note_late([entry])
+        service.agent_changed(agent.actor)
         return agent
 
-    async def list(self) -> list[Agent]:
-        return self._service.agents.list()
+    async def list(self) -> list[AgentState]:
+        return [self._service.agent_state(agent) for agent in self._service.agents.list()]
+
+    async def tallies(self) -> dict[str, AgentTally]:
+        return await self._service.agent_activity.tallies()
+
+    async def commands(self, name: str, before: int | None = None, limit: int = 50) -> AgentCommandPage:
+        return await self._service.agent_activity.commands(name, before, limit)
+
+    async def introduce(self, transport: Transport, program: str, version: str) -> None:
+        if self._client.attachment is None:
+            raise BadInput("Only an agent says which program it is.")
+        called = ClientProgram.called(program, version)
+        self._service.agent_connections.introduce(self._client.attachment, transport, called)
+
+    def _put(self, name: str, settings: AgentSettings) -> Agent:
+        """Let settings hold. The runs of an agent that is paused are paused with it, and go on with it."""
+        service, actor = self._service, self._client.actor
+        was_paused = service.agents.get(name).settings.paused
+        agent = service.agents.set(name, settings)
+        if settings.paused and not was_paused:
+            for run in self._active_runs(agent):
+                if not run.paused:
+                    service.runner.pause(run, actor)
+                    service.runs_paused_with_agents.add(run.id)
+        elif was_paused and not settings.paused:
+            for run in self._active_runs(agent):
+                if run.id in service.runs_paused_with_agents:
+                    service.runner.unpause(run, actor)
+                    service.runs_paused_with_agents.discard(run.id)
+        service.agent_changed(agent.actor)
+        return agent
+
+    def _active_runs(self, agent: Agent) -> Sequence[ActiveRun]:
+        return [run for run in self._service.runner.active if run.actor == agent.actor]
+
+    async def _cancel_runs(self, agent: Agent) -> Sequence[str]:
+        runs = self._active_runs(agent)
+        for run in runs:
+            await self._runs.cancel(run)
+        return [run.id for run in runs]
+
+    def _record_late(self, event: Event) -> None:
+        self._service.journal.note_late([event.entry(self._client.actor)])
+
+
+def _stop_words(name: str, runs: int, connections: int) -> str:
+    """A sentence about what was stopped."""
+    ended = [f"{runs} run{'s were' if runs > 1 else ' was'} cancelled"] if runs else []
+    if connections:
+        ended.append(f"{connections} connection{'s were' if connections > 1 else ' was'} ended")
+    return f"{name} is stopped: {', '.join(ended) or 'nothing of it was under way'}."

@@ -11,6 +11,7 @@ from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import Device
 from core.ids import new_id
 from core.policy.agents import no_device
+from core.service.agent_connections import Attachment
 from core.service.api.methods import is_person
 from core.service.proposals import PlannedChange
 from core.service.service import Service
@@ -19,11 +20,17 @@ from core.service.service import Service
 class Client:
     """What the API objects of one client share."""
 
-    def __init__(self, service: Service, actor: str, credential: str = "") -> None:
-        """`credential` is the digest of the token by which an agent proved itself; empty for people."""
+    def __init__(
+        self, service: Service, actor: str, credential: str = "", attachment: Attachment | None = None
+    ) -> None:
+        """`credential` is the digest of the token by which an agent proved itself; empty for people.
+
+        `attachment` is an agent's connection.
+        """
         self.service = service
         self.actor = actor
         self._credential = credential
+        self.attachment = attachment
         # Identifies the client where it keeps something going: a paused card, live pictures.
         self.reader = new_id()
         # The operator who has signed this connection's challenge (`identify`); empty until then.
@@ -34,6 +41,11 @@ class Client:
     def is_agent(self) -> bool:
         """Whether this client is an agent, which sees only what is its own."""
         return not is_person(self.actor)
+
+    @property
+    def program(self) -> str:
+        """What the program of an agent calls itself; empty for people."""
+        return self.attachment.program.words if self.attachment is not None else ""
 
     def check_standing(self) -> None:
         """Check that an agent was not revoked, and has no new token, since it proved itself.
@@ -56,10 +68,12 @@ class Client:
         """
         if not self.is_agent:
             return self.service.fleet.get(name)
-        for device in self.service.fleet.devices():
+        devices = self.service.fleet.devices()
+        for device in devices:
             if device.name == name and self.sees(device):
                 return device
-        raise BadInput(no_device(name), ErrorCode.UNKNOWN_DEVICE)
+        seen = [device.name for device in devices if self.sees(device)]
+        raise BadInput(no_device(name, seen), ErrorCode.UNKNOWN_DEVICE)
 
     def check_own(self, actor: str, run: str) -> None:
         """Check that a run of this actor exists for this client: an agent has only its own runs.

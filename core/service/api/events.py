@@ -13,6 +13,7 @@ from core.fleet.models import (
     FrozenModel,
 )
 from core.service.api.models import (
+    AgentState,
     JournalStatus,
     PolicyStatus,
 )
@@ -29,6 +30,20 @@ class DeviceForgotten(FrozenModel):
     """A device was forgotten; replaces pending events about it."""
 
     event: Literal["device_forgotten"] = "device_forgotten"
+    name: str
+
+
+class AgentChanged(FrozenModel):
+    """An agent as it stands; replaces the state of the agent of the same name."""
+
+    event: Literal["agent"] = "agent"
+    agent: AgentState
+
+
+class AgentRemoved(FrozenModel):
+    """An agent was revoked; replaces pending events about it."""
+
+    event: Literal["agent_removed"] = "agent_removed"
     name: str
 
 
@@ -89,6 +104,8 @@ class Missed(FrozenModel):
 Event = Annotated[
     DeviceChanged
     | DeviceForgotten
+    | AgentChanged
+    | AgentRemoved
     | ApprovalChanged
     | RunChanged
     | CellChanged

@@ -10,8 +10,10 @@ from core.approvals.models import Approval, Operator
 from core.audit.entries import Entry
 from core.audit.models import InclusionProof
 from core.batch.models import RunSummary
-from core.dispatch.models import CommandResult
+from core.dispatch.models import CommandResult, Verdict
+from core.errors import ErrorInfo
 from core.fleet.models import Device, FrozenModel
+from core.policy.agents import Agent, ClientProgram
 from core.policy.models import Decision, Profile
 
 
@@ -62,6 +64,85 @@ class LivePicture(FrozenModel):
     why: str = ""
 
 
+class AgentConnection(FrozenModel):
+    """A connection of an agent, since its first call.
+
+    `transport` is `stdio` or `http` for the gateway's, and empty for a program that speaks to the control
+    socket itself. `since` is UTC, ISO 8601.
+    """
+
+    transport: str
+    program: ClientProgram
+    since: str
+
+
+class AgentState(Agent):
+    """An agent as it stands: its connections, its runs that have not ended, its requests that wait."""
+
+    connections: list[AgentConnection] = Field(default_factory=list)
+    open_runs: int = 0
+    waiting: int = 0
+
+
+class AgentTally(FrozenModel):
+    """How many commands an agent has asked for, in the whole journal, and how many of them were
+
+    - `given`: sent to a device;
+    - `denied` by the policy, an operator, the device, or because the agent was paused.
+
+    The others have not ended, or were not sent for another reason.
+    """
+
+    asked: int = 0
+    given: int = 0
+    denied: int = 0
+
+
+class CommandFate(StrEnum):
+    """What became of an agent's command. `not_sent`: it was not denied, and not sent either."""
+
+    OPEN = "open"
+    GIVEN = "given"
+    DENIED = "denied"
+    NOT_SENT = "not_sent"
+
+
+class AgentCommand(FrozenModel):
+    """One command of an agent: what it said it would do, what was sent for it, and what came of that.
+
+    `arguments` are redacted, as JSON text; `asked_first` are those before an operator edited them, empty if
+    none did. `effect` is the policy's sentence about what the arguments do. `by` is the operator or grant
+    that decided last; empty if the policy did. `outcome` is the result as text. All texts are cut at some
+    thousand characters. `seq` is the number of its first entry.
+    """
+
+    call_id: str
+    seq: int
+    at: str
+    run: str | None
+    device: str
+    tool: str
+    said: str = ""
+    digest: str = ""
+    arguments: str = ""
+    asked_first: str = ""
+    effect: str = ""
+    fate: CommandFate = CommandFate.OPEN
+    by: str = ""
+    why: str = ""
+    verdict: Verdict | None = None
+    error: ErrorInfo | None = None
+    outcome: str = ""
+    duration_ms: float | None = None
+
+
+class AgentCommandPage(FrozenModel):
+    """Commands of an agent, newest first. `next_before` requests the next page; None at the end."""
+
+    commands: list[AgentCommand]
+    next_before: int | None
+
+
 class ConsoleState(FrozenModel):
     """The snapshot that a client starts from. Later events replace parts of it.
 
@@ -82,6 +163,7 @@ class ConsoleState(FrozenModel):
     devices: list[Device]
     approvals: list[Approval]
     runs: list[RunSummary]
+    agents: list[AgentState] = Field(default_factory=list)
     secret_names: tuple[str, ...] = ()
 
 

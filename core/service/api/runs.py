@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from core.audit.entries import Kind
-from core.audit.events import StepSettled
+from core.audit.entries import Entry, Kind
+from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
+from core.batch.expression_trial import AskedExpression, ExpressionTrials, Known, try_expressions
+from core.batch.expressions import DeviceFacts
 from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
 from core.batch.live_output import OutputChunk, chunk_of, output_in
@@ -56,6 +61,11 @@ MOST_SAID = 20_000
 _LONGEST_NAME = 200
 # Of the commands of a run that failed: for how many alternatives are looked for.
 _MOST_WITH_ALTERNATIVES = 10
+# Of how many devices the tools are looked at for the types in expressions, and of how many of the latest runs
+# the batches, for one whose results they are tried on.
+_MOST_ASKED_FOR_TOOLS = 50
+_MOST_RUNS_TRIED = 50
+_PLAIN_NAME = re.compile(r"[\w ,.()-]+", re.ASCII)
 
 
 class LocalRuns(ClientApi, RunsApi):
@@ -75,6 +85,42 @@ class LocalRuns(ClientApi, RunsApi):
             for step, arguments in planner.shared_arguments().items()
         }
         return planner.plan(devices, leads)
+
+    async def try_expressions(
+        self, batch: Batch, step: str, asked: list[AskedExpression]
+    ) -> ExpressionTrials:
+        return try_expressions(batch, step, asked, await self._known(batch))
+
+    async def _known(self, batch: Batch) -> Known:
+        """The tools of the devices that a batch is for, and its latest run on one of them."""
+        devices, earlier = RunDevices(self._service.fleet), await self._latest_run_of(batch.name)
+        names = [device.name for device in matching_devices(self._client, batch.targets)][
+            :_MOST_ASKED_FOR_TOOLS
+        ]
+        schemas = {
+            step.id: tool.output_schema
+            for step in flatten(batch.steps)
+            for tool in [next(filter(None, (devices.tool(name, step.tool) for name in names)), None)]
+            if tool is not None and tool.output_schema
+        }
+        read = [*(earlier.summary.devices if earlier is not None else []), *names, ""]
+        return Known(schemas, devices.facts(read[0]) if read[0] else DeviceFacts(), earlier)
+
+    async def _latest_run_of(self, name: str) -> Run | None:
+        """The latest run of a batch of this name, of its first device only; one of long ago may be missed."""
+        journal = self._service.journal
+        await journal.settle()
+        # The text only narrows the search: others may contain it, and a name may be escaped in an entry.
+        narrowed = f" {quoted(name)}" if _PLAIN_NAME.fullmatch(name) else ""
+        page = await journal.query(f"kind:{Kind.RUN_STARTED}{narrowed}", limit=_MOST_RUNS_TRIED)
+        for entry in page.entries:
+            event = RunStarted.read(entry.body)
+            if entry.run and event.devices and (event.batch.get("name"), event.kind_) == (name, "batch"):
+                live = self._service.runner.find(entry.run)
+                if live is not None:
+                    return live.whole()
+                return rebuild_run(await journal.entries_of_run(entry.run, event.devices[:1]))
+        return None
 
     async def start(
         self,
@@ -219,7 +265,7 @@ class LocalRuns(ClientApi, RunsApi):
         if not client.is_agent:
             live = await runner.start(batch, devices, client.actor, kind, said, client.operator, inputs)
             return live.whole()
-        self._service.agents.check_asks(client.actor)
+        self._check_asks(batch, devices)
         requests = self._service.agent_requests
         async with requests.turns[client.actor]:
             digest = requests.digest_of(batch, devices, inputs.values)
@@ -236,8 +282,26 @@ class LocalRuns(ClientApi, RunsApi):
                 inputs=inputs,
                 request_id=request_id,
                 request_digest=digest,
+                program=client.program,
             )
         return live.whole()
+
+    def _check_asks(self, batch: Batch, devices: list[str]) -> None:
+        """Check that an agent may ask now.
+
+        Raises:
+            Refused: it is paused; journalled as a refused command, of the first step on the first device.
+        """
+        agents, actor = self._service.agents, self._client.actor
+        try:
+            agents.check_asks(actor)
+        except Refused as error:
+            if error.code is ErrorCode.AGENT_PAUSED:
+                agents.spend(actor, 1)
+                step = flatten(batch.steps)[0]
+                request = CommandRequest(devices[0], step.tool, step.parameters, actor)
+                self._service.dispatcher.refuse(request, error)
+            raise
 
     async def wait(self, run: str, timeout: float, until_asked: bool = False) -> Run:
         live = self._service.runner.find(run)
@@ -266,8 +330,8 @@ class LocalRuns(ClientApi, RunsApi):
         if live is not None:
             known = live.cells
         else:
-            entries = await self._service.journal.entries_of_run(run, chosen)
-            known = {(cell.device, cell.step): cell for cell in rebuild_run(entries).cells}
+            part = await self._service.journal.fold_run(run, rebuild_run, chosen)
+            known = {(cell.device, cell.step): cell for cell in part.cells}
         wanted = set(chosen)
         cells = [cell for (device, _), cell in known.items() if device in wanted]
         return CellPage(run=summary, cells=cells, next=end if end < len(summary.devices) else None)
@@ -352,11 +416,15 @@ class LocalRuns(ClientApi, RunsApi):
             self._client.check_own(live.actor, run)
             return live.whole()
         await self._service.journal.settle()
-        entries = await self._service.journal.entries_of_run(run)
-        if not entries:
-            raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
-        self._client.check_own(entries[0].actor, run)
-        return rebuild_run(entries)
+
+        def rebuild(entries: Iterator[Entry]) -> Run:
+            first = next(entries, None)
+            if first is None:
+                raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+            self._client.check_own(first.actor, run)
+            return rebuild_run(chain([first], entries))
+
+        return await self._service.journal.fold_run(run, rebuild)
 
     async def evidence(self, run: str, sha256: str) -> bytes:
         cells = (await self.get(run)).cells

@@ -7,6 +7,7 @@ import os
 from core import __version__
 from core.approvals.models import Operator
 from core.audit.events import AllResumed, AllStopped, SettingsAccepted
+from core.batch.models import RunSummary
 from core.changes import Change, ChangeKind, Proposal, SignedChange, SignedIdentity
 from core.errors import ErrorCode, JournalUnavailable, Refused
 from core.service import proposals
@@ -42,9 +43,16 @@ class LocalService(ClientApi, ServiceApi):
             operators=service.operators.list(),
             devices=service.fleet.devices(),
             approvals=service.approvals.list(),
-            runs=await self._runs.list(limit=RUNS_IN_STATE),
+            runs=await self._known_runs(),
+            agents=[service.agent_state(agent) for agent in service.agents.list()],
             secret_names=tuple(service.settings.secret_names),
         )
+
+    async def _known_runs(self) -> list[RunSummary]:
+        """The newest runs, and the older ones that have not ended."""
+        newest = await self._runs.list(limit=RUNS_IN_STATE)
+        known = {run.id for run in newest}
+        return [*newest, *(run.summary() for run in self._service.runner.active if run.id not in known)]
 
     async def challenge(self) -> str:
         return self._client.challenge

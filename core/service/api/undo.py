@@ -19,6 +19,8 @@ from core.batch.undo_plan import (
     undone_by,
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.fleet.tool_catalog import YieldTimer
+from core.service.previews import quoted
 from core.service.service import Service
 
 _PAGE = 1_000
@@ -34,13 +36,21 @@ async def make_undo_plan(service: Service, run: Run, actor: str) -> UndoPlan:
     if not summary.state.ended:
         raise Refused(f"{summary.id} has not ended. Wait for its end, or cancel it, then undo it.")
     await service.journal.settle()
-    entries = await service.journal.entries_of_run(summary.id)
-    inverses = [entry async for entry in _inverses_since(service, entries[0].seq)]
+    start = await service.journal.query(f"kind:{Kind.RUN_STARTED} run:{quoted(summary.id)}", limit=1)
+    inverses = [entry async for entry in _inverses_since(service, start.entries[0].seq)]
     unavailable: dict[tuple[str, str], str] = {}
     for device in summary.devices:
         unavailable |= _unavailable(service, device)
-    plan = plan_undo(run, entries, undone_by(inverses), unavailable)
-    return plan_of(summary.id, [await _decided(service, cell, actor) for cell in plan.cells])
+    undone = undone_by(inverses)
+    plan = await service.journal.fold_run(
+        summary.id, lambda entries: plan_undo(run, entries, undone, unavailable)
+    )
+    pause = YieldTimer()
+    cells = []
+    for cell in plan.cells:
+        cells.append(await _decided(service, cell, actor))
+        await pause.breathe()
+    return plan_of(summary.id, cells)
 
 
 async def start_undo(service: Service, run: Run, actor: str, operator: str, digest: str) -> ActiveRun:

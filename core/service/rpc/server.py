@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 import structlog
@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 MAX_CONCURRENT = 64
 MAX_STREAMS = 16
 FLUSH_EVERY = 1 / 30
+# Four thousand events, as many as may wait, take 40 ms to encode.
+EVENTS_A_FRAME = 500
 STUCK_AFTER = 30.0
 HELLO_WITHIN = 10.0
 WRITE_LIMIT = 256 * 1024
@@ -43,8 +45,11 @@ class Host(Protocol):
         """A console for this person."""
         ...
 
-    def agent_console(self, actor: str, token: str) -> Console:
-        """A console for an agent; raises `Refused` (code `agent_unknown`) if the token is not its own."""
+    def agent_console(self, actor: str, token: str, end: Callable[[str], None]) -> Console:
+        """A console for an agent; raises `Refused` (code `agent_unknown`) if the token is not its own.
+
+        `end` ends the agent's connection, for the reason that it is given.
+        """
         ...
 
 
@@ -114,7 +119,10 @@ class ControlServer:
         self._server = None
 
     async def _serve(self, connection: ServerConnection) -> None:
-        accepted = await _greet(connection, self._host)
+        def end(reason: str) -> None:
+            self._tasks.spawn("end a connection", connection.close(1008, reason))
+
+        accepted = await _greet(connection, self._host, end)
         if accepted is None:
             return
         hello, actor, console = accepted
@@ -137,16 +145,19 @@ class ControlServer:
         now.set()
 
 
-async def _greet(connection: ServerConnection, host: Host) -> tuple[protocol.Hello, str, Console] | None:
+async def _greet(
+    connection: ServerConnection, host: Host, end: Callable[[str], None]
+) -> tuple[protocol.Hello, str, Console] | None:
     """Read a client's hello and send the welcome; returns the hello, the client's actor and its console.
 
     None if the hello is refused or does not arrive.
     """
+    console: Console | None = None
     try:
         async with asyncio.timeout(HELLO_WITHIN):
             hello = protocol.read_hello(await connection.recv())
             actor = hello.known_as(user_name(peer_uid(connection.transport.get_extra_info("socket"))))
-            console = host.agent_console(actor, hello.token) if hello.is_agent else host.console(actor)
+            console = host.agent_console(actor, hello.token, end) if hello.is_agent else host.console(actor)
             welcome = protocol.Welcome(api_version=API_VERSION, version=__version__, pid=os.getpid())
             await connection.send(protocol.encode({"welcome": welcome.model_dump()}), text=True)
             return hello, actor, console
@@ -155,7 +166,8 @@ async def _greet(connection: ServerConnection, host: Host) -> tuple[protocol.Hel
             await connection.send(protocol.encode_error(None, error.info), text=True)
             await connection.close(1008, "The hello was refused.")
     except (TimeoutError, ConnectionClosed):
-        pass
+        if console is not None:
+            await console.close()
     return None
 
 
@@ -230,7 +242,7 @@ class _Client:
             method = self._allowed(name)
             arguments = method.decode_arguments(frame.get("params", {}))
             value = await self._console.invoke(method.api, (), arguments)
-            answer, binary = protocol.encode_result(number, method, value), method.gives_bytes
+            answer, binary = await protocol.encode_result(number, method, value), method.gives_bytes
         except QuarterdeckError as error:
             answer = protocol.encode_error(number, error.info)
             gone = error.code is ErrorCode.AGENT_UNKNOWN
@@ -295,7 +307,7 @@ class _Send(Protocol):
 
 
 class _Stream:
-    """Sends one event stream to the socket: at most 30 frames a second, no faster than the client reads."""
+    """Sends one event stream to the socket: at most 30 times a second, no faster than the client reads."""
 
     def __init__(self, number: int, events: AsyncIterator[Event], send: _Send, tasks: TaskGroupOwner) -> None:
         self._number = number
@@ -314,8 +326,8 @@ class _Stream:
     async def _flush(self) -> None:
         while True:
             await self._pending.ready.wait()
-            await self._send(protocol.encode_events(self._number, self._pending.take()))
-            await asyncio.sleep(FLUSH_EVERY)
+            await self._send(protocol.encode_events(self._number, self._pending.take(EVENTS_A_FRAME)))
+            await asyncio.sleep(0 if len(self._pending) >= EVENTS_A_FRAME else FLUSH_EVERY)
 
     def close(self) -> None:
         """End the stream and its subscription."""

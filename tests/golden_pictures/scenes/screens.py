@@ -9,6 +9,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.main import ConsoleApplication
+from app.screens.agents.screen import AgentsScreen
+from app.screens.batch.document_io import EXAMPLES
 from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.runs.screen import RunsScreen
@@ -25,22 +27,24 @@ from app.screens.targets import (
     Target,
 )
 from core.approvals.operator_keys import create_operator_key
+from core.batch.batch_file import read_batch
 from core.home import Home
 from core.service.console import Console
+from tests.fakes.agents_story import add_agents
 from tests.fakes.bay_count import RUN
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.story import LAST_ENTRY, story
 from tests.golden_pictures.studio import Studio, settled
 
-_SCREENS = ("fleet", "batch", "approvals", "runs", "replay", "journal", "settings")
+_SCREENS = ("fleet", "batch", "approvals", "runs", "replay", "journal", "agents", "settings")
 _SHELL = "action::shell_execute"
 _BUSY = "build-lnx-03"
 # The screen and what is opened on it.
 _TARGETS: dict[str, tuple[str, Target | None]] = {
     **{
         f"device-{tab}": ("fleet", OpenDevice(_BUSY, tab, _SHELL))
-        for tab in ("tools", "try", "recent", "link")
+        for tab in ("tools", "servers", "try", "recent", "link")
     },
     "device-offline": ("fleet", OpenDevice("kiosk-yard")),
     "batch-saved": ("batch", OpenBatch("free-disk-space")),
@@ -60,7 +64,8 @@ _TARGETS: dict[str, tuple[str, Target | None]] = {
 }
 _ENTRY_TABS = ("entry", "proof", "around", "pictures")
 _OVER = ("palette", "keys", "unlock", "wall", "pairing", "device-doctor", "device-page",
-         "batch-run", "batch-open", "replay-side", "replay-change", "stopped")  # fmt: skip
+         "batch-run", "batch-open", "batch-flow", "batch-form", "batch-inputs",
+         "replay-side", "replay-change", "stopped")  # fmt: skip
 
 
 async def _play(name: str, studio: Studio) -> None:
@@ -132,6 +137,14 @@ async def _open_over(desk: ConsoleApplication, name: str, console: FakeConsole) 
             window.open("batch", OpenBatch("free-disk-space"))
             await settled(window)
             _press("Ctrl+Return" if name == "batch-run" else "Ctrl+O")
+        case "batch-flow" | "batch-form" | "batch-inputs":
+            example = "canary-then-waves" if name == "batch-form" else "restart-or-the-other-way"
+            file = EXAMPLES / f"{example}.yaml"
+            console.saved[example] = read_batch(file.read_text(encoding="utf-8"), file.name)
+            window.open("batch", OpenBatch(example))
+            await settled(window)
+            if name != "batch-flow":
+                _press("B" if name == "batch-form" else "Ctrl+Return")
         case "replay-side" | "replay-change":
             window.open("replay", OpenReplay(run=RUN))
             await settled(window)
@@ -159,6 +172,25 @@ async def _play_first_run(studio: Studio) -> None:
         await studio.take(desk, "first-run")
 
 
+async def _play_agents(part: str, studio: Studio) -> None:
+    """One part of the agents' screen, or what is asked over it."""
+
+    def tell(home: Home) -> Console:
+        return add_agents(story([create_operator_key(home, "harbour", None).operator]))
+
+    async with studio.desk(tell) as desk:
+        desk.window.open("agents")
+        await settled(desk.window)
+        screen = desk.window.current
+        assert isinstance(screen, AgentsScreen)
+        if part == "add":
+            screen.add_agent()
+        else:
+            screen.panel.show_tab(part)
+        await settled(desk.window)
+        await studio.take(desk, f"agents-{part}")
+
+
 async def _play_empty(screen: str, studio: Studio) -> None:
     """A screen of a fleet with which nothing was done yet."""
 
@@ -179,5 +211,6 @@ SCENES = {
         f"empty-{screen}": partial(_play_empty, screen)
         for screen in ("approvals", "runs", "replay", "journal")
     },
+    **{f"agents-{part}": partial(_play_agents, part) for part in ("commands", "tickets", "limits", "add")},
     "first-run": _play_first_run,
 }

@@ -144,6 +144,20 @@ def test_a_finding_is_numbered_in_the_bytes_and_below(play: Play) -> None:
     play(story, requests=[make_approval(1, parameters={"command": line}, findings=findings)])
 
 
+def test_a_card_names_the_agent_and_what_its_program_calls_itself(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        card = desk.screen.card
+        words = "agent:clerk (calls itself Stu[U+202E]dio 2.0)"
+        assert card.header.actor.text() == words
+        assert card.said.who.text() == words
+        desk.screen.open_card("a-0002")
+        assert card.header.actor.text() == "agent:clerk"
+
+    some = [make_approval(1, said="It is routine.", program="Stu\u202edio 2.0"), make_approval(2)]
+    play(story, requests=some)
+
+
 def test_what_the_asker_says_is_a_quotation_with_its_own_title(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()

@@ -15,7 +15,8 @@ from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
 from app.screens.targets import OpenRun, OpenTool, Target
 from app.theme.theme import Theme
-from core.batch.models import Batch, Parallel, Run, Step
+from core.batch.models import Batch, Parallel, Step
+from tests.fakes.batch_screen import Recorder
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
 from tests.fakes.window import play_frame, seen
@@ -25,18 +26,6 @@ Key: TypeAlias = Qt.Key
 Mod: TypeAlias = Qt.KeyboardModifier
 Left = Qt.MouseButton.LeftButton
 COMPACT = (1280, 720)
-
-
-class Recorder(FakeConsole):
-    """Remembers which batches were started, on which devices."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.started: list[tuple[Batch, list[str] | None]] = []
-
-    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
-        self.started.append((batch, expected_devices))
-        return await super().on_start_run(batch, expected_devices)
 
 
 def three(name: str = "Three", targets: str = "name:this-computer") -> Batch:
@@ -103,10 +92,11 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
         opened = opened_screens(desk)
         press(desk, Key.Key_A)
         assert QApplication.focusWidget() is screen.tools.search
-        for tool in ("get_system_info", "screenshot", "shell_execute"):
+        for count, tool in enumerate(("get_system_info", "screenshot", "shell_execute"), 1):
             press(desk, Key.Key_F, Mod.ControlModifier)
             type_text(tool)
             press(desk, Key.Key_Return)
+            await seen(lambda count=count: len(ids(screen)) == count)
         assert ids(screen) == ["system_info", "screenshot", "shell_execute"]
         # The form of what was added has the keyboard.
         type_text("echo hello > ~/note.txt")
@@ -339,7 +329,7 @@ def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, 
         assert screen.tools.isVisible()
         type_text("read_f")
         press(desk, Key.Key_Return)
-        assert ids(screen) == ["read_file"]
+        await seen(lambda: ids(screen) == ["read_file"])
         assert not screen.tools.isVisible()
         assert screen.step.isAncestorOf(QApplication.focusWidget())
         screen.steps.view.setFocus()

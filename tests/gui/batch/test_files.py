@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.main import ConsoleApplication
-from app.screens.batch.document import content_of
+from app.screens.batch.document import BatchDocument, content_of
 from app.screens.batch.open_dialog import OpenDialog
 from app.screens.batch.screen import BatchScreen
 from app.shell.shortcuts_dialog import ShortcutsDialog
@@ -19,6 +19,7 @@ from core.batch.models import Batch
 from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import SAVED_AT, FakeConsole
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import button_named
 
 Key = Qt.Key
 
@@ -154,3 +155,49 @@ def test_the_list_of_keys_names_renaming_and_deleting(theme: Theme, tmp_path: Pa
         await seen(lambda: isinstance(sheet_of(desk), ShortcutsDialog))
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_what_was_open_lately_stands_first_and_is_opened_again_after_a_restart(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = console_with("Other", "Tidy", "Zebra")
+
+    async def first(desk: ConsoleApplication) -> None:
+        screen, sheet = await opened(desk)
+        sheet.list.choose("saved:Zebra")
+        press(Key.Key_Return)
+        await seen(lambda: screen.editor.saved_as == "Zebra")
+        screen.editor.load(BatchDocument())
+        _, sheet = await opened(desk)
+        assert shown(sheet) == ["saved:Zebra", "saved:Other", "saved:Tidy"]
+
+    async def second(desk: ConsoleApplication) -> None:
+        screen = await batch_of(desk)
+        button_named(screen.steps.empty, "Open Zebra").click()
+        await seen(lambda: screen.editor.saved_as == "Zebra")
+
+    play_frame(theme, tmp_path, console, first)
+    play_frame(theme, tmp_path, console, second)
+
+
+def test_a_template_begins_a_new_batch_and_is_left_as_it_is(theme: Theme, tmp_path: Path) -> None:
+    console = console_with("Tidy")
+    before = console.saved["Tidy"]
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        screen, sheet = await opened(desk)
+        sheet.list.choose("saved:Tidy")
+        sheet.answer("template").click()
+        await seen(lambda: screen.editor.content.steps)
+        assert (screen.editor.saved_as, screen.editor.dirty) == ("", True)
+        QTest.keyClick(screen.steps.view, Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+        QTest.keyClicks(screen.head.name, "Mine")
+        QTest.keyClick(screen.head.name, Key.Key_Return)
+        await seen(lambda: "Mine" in console.saved)
+        assert console.saved["Tidy"] == before
+        assert console.saved["Mine"].steps == before.steps
+        _, sheet = await opened(desk)
+        sheet.list.choose(next(key for key in sheet._shown if key.startswith("example:")))
+        assert not sheet.answer("template").isEnabled()
+
+    play_frame(theme, tmp_path, console, scenario)

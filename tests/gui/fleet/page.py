@@ -1,16 +1,22 @@
-"""Fleet as a person sees it: the panel of a device, and the details of one of its tools."""
+"""Fleet as a person sees it: the panel of a device, one of its tools, the servers that it hosts."""
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QPlainTextEdit
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QPlainTextEdit
 
 from app.main import ConsoleApplication
-from app.screens.fleet.contract_view import ContractFacts
+from app.screens.fleet.contract_view import ContractFacts, ScopeFacts
 from app.screens.fleet.panel import DevicePanel
 from app.screens.fleet.screen import FleetScreen
+from app.screens.fleet.servers_tab import ServersTab
 from app.screens.fleet.tools_tab import ToolDetails
 from app.widgets.badges import HealthBadge
 from app.widgets.labels import DeviceName, Label
+from app.widgets.property_list import whole
+from tests.gui.page import visible
 
 
 def open_fleet(desk: ConsoleApplication) -> FleetScreen:
@@ -93,6 +99,13 @@ class ToolPage:
         return found.words()
 
     @property
+    def scope(self) -> list[str]:
+        """What it needs and reaches, fact by fact as it is read aloud; empty until that is known."""
+        found = self.details.findChild(ScopeFacts)
+        assert isinstance(found, ScopeFacts)
+        return found.words() if found.isVisible() else []
+
+    @property
     def schema(self) -> QPlainTextEdit:
         """The schema of its arguments."""
         found = self.details.findChild(QPlainTextEdit)
@@ -104,3 +117,101 @@ class ToolPage:
 
     def _labels(self, tone: str) -> list[Label]:
         return [one for one in self.details.findChildren(Label) if one.property("tone") == tone]
+
+
+class ServersPage:
+    """The tab with the MCP servers of a device: the list, the details of one, the form for another one."""
+
+    def __init__(self, fleet: FleetScreen) -> None:
+        self.tab: ServersTab = fleet.panel.servers_tab
+
+    @property
+    def rows(self) -> dict[str, tuple[str, ...]]:
+        """The servers in the list, each with its other columns as they are read."""
+        model = self.tab.table.model()
+        lines = [
+            [str(model.index(row, column).data()) for column in range(model.columnCount())]
+            for row in range(model.rowCount())
+        ]
+        return {name: tuple(rest) for name, *rest in lines}
+
+    @property
+    def outcome(self) -> str:
+        """What is said of the last call; empty when nothing is."""
+        return whole(self.tab.outcome.text()) if self.tab.outcome.words.isVisible() else ""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the server that is chosen, and what to do."""
+        notice = self.tab.details.notice
+        return whole(notice.accessibleName()) if notice.isVisible() else ""
+
+    @property
+    def nothing(self) -> str:
+        """What stands in place of the list."""
+        return self.tab.place.empty.words() if self.tab.place.empty.isVisible() else ""
+
+    @property
+    def forbidden(self) -> str:
+        """Why no server can be added, and what to do about it."""
+        return self.tab.forbidden.accessibleName() if self.tab.forbidden.isVisible() else ""
+
+    @property
+    def form_problems(self) -> str:
+        """What the form says is wrong: the pasted text, the fields, the whole."""
+        editor = self.tab.editor
+        found = [editor.pasting.error, *editor.form.errors.values(), editor.problem.text()]
+        return "\n".join(one for one in found if one)
+
+    @property
+    def note(self) -> str:
+        """What the form says of pasted text that it did not take over."""
+        return self.tab.editor.note.text()
+
+    @property
+    def texts(self) -> str:
+        """Everything that can be read on the tab, what a masked field shows included."""
+        fields = [one.displayText() for one in visible(self.tab, QLineEdit)]
+        boxes = [one.toPlainText() for one in visible(self.tab, QPlainTextEdit)]
+        labels = [one.text() for one in visible(self.tab, QLabel)]
+        return "\n".join([*fields, *boxes, *labels, *map(str, self.rows.values())])
+
+    @property
+    def masked(self) -> set[str]:
+        """What of the pasted text is drawn as flat blocks."""
+        document = self.tab.editor.paste.document()
+        found: set[str] = set()
+        for number in range(document.blockCount()):
+            block = document.findBlockByNumber(number)
+            for part in block.layout().formats():
+                if part.format.background().style() != Qt.BrushStyle.NoBrush:
+                    found.add(block.text()[part.start : part.start + part.length].strip('"'))
+        return found
+
+    def choose(self, server: str) -> None:
+        """Move to one server."""
+        assert self.tab.table.choose(server)
+
+    def press(self, *words: str) -> None:
+        """Press a button or link of the tab that can be seen and pressed."""
+        found = [
+            one
+            for one in visible(self.tab, QAbstractButton)
+            if one.isEnabled() and (one.text() in words or one.accessibleName() in words)
+        ]
+        assert found, [one.text() or one.accessibleName() for one in visible(self.tab, QAbstractButton)]
+        found[0].click()
+
+    def offers(self, words: str) -> bool:
+        """Whether there is such a button or link, and it can be pressed."""
+        return any(
+            one.isEnabled() and words in (one.text(), one.accessibleName())
+            for one in visible(self.tab, QAbstractButton)
+        )
+
+    def paste(self, text: str) -> None:
+        """Paste into the field for JSON, by the keyboard."""
+        QGuiApplication.clipboard().setText(text)
+        self.tab.editor.paste.setFocus()
+        self.tab.editor.paste.selectAll()
+        QTest.keyClick(self.tab.editor.paste, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)

@@ -155,7 +155,7 @@ def test_refused_attempts_stand_on_the_page_with_peer_reason_and_count(theme: Th
         newest = tab.refused.rows_model.items[0]
         assert newest.cells[1] == "10.4.9.31:51022"
         assert tab.refused.rows_model.items[1].cells[3] == "4"
-        assert fleet.panel.tabs.tabText(4) == "Link 5"
+        assert fleet.panel.tabs.tabText(fleet.panel.tabs.count() - 1) == "Link 5"
         page_of(desk, "lab-lnx-01", "link")
         await seen(tab.none_refused.isVisible)
         assert not tab.refused.isVisible()
@@ -235,10 +235,10 @@ def test_a_call_on_trial_asks_for_approval_like_any_other(theme: Theme, tmp_path
         await seen(lambda: "waits for your approval" in tab.outcome.text())
         run = console.work.summaries()[0]
         assert run.devices == ["lab-lnx-01"]
-        await seen(tab.open_approval.isVisible)
+        await seen(tab.outcome.open_approval.isVisible)
         opened = recorded(desk)
-        tab.open_approval.click()
-        tab.open_run.click()
+        tab.outcome.open_approval.click()
+        tab.outcome.open_run.click()
         approval = next(one for one in console.queue.values() if one.run == run.id)
         assert opened == [("approvals", OpenApproval(approval.id)), ("runs", OpenRun(run.id))]
 
@@ -252,8 +252,8 @@ def test_a_read_on_trial_runs_and_links_to_its_run(theme: Theme, tmp_path: Path)
         await seen(lambda: tab.call.text() == "Call" and tab.call.isEnabled())
         tab.call.click()
         await seen(lambda: tab.outcome.text().endswith("is done."))
-        assert tab.open_run.isVisible()
-        assert not tab.open_approval.isVisible()
+        assert tab.outcome.open_run.isVisible()
+        assert not tab.outcome.open_approval.isVisible()
 
     play(theme, tmp_path, story(), scenario)
 

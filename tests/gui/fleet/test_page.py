@@ -19,7 +19,7 @@ from core.aip.pairing import Pairing, encode_pairing
 from core.errors import DeviceError
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
-from tests.gui.fleet.page import PanelPage, open_fleet
+from tests.gui.fleet.page import PanelPage, ToolPage, open_fleet
 
 
 def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(theme: Theme, tmp_path: Path) -> None:
@@ -245,3 +245,18 @@ def test_the_page_follows_its_device_and_closes_when_that_is_forgotten(theme: Th
         await seen(lambda: not fleet.panel.is_wide and fleet.table.isVisible())
 
     play(theme, tmp_path, console, scenario)
+
+
+def test_a_tools_page_says_what_it_needs_and_reaches_with_who_says_so(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
+        desk.window.open("fleet", OpenDevice("lab-lnx-01", "tools", "action::shell_execute"))
+        page = ToolPage(open_fleet(desk))
+        await seen(lambda: page.scope)
+        named = [line.partition(":")[0] for line in page.scope]
+        assert named == ["Sign-in", "Network", "Files", "Processes", "Acts as", "Served by", "If it fails"]
+        assert "Network: whatever its user may reach, built-in. The line decides." in page.scope
+        # Of a tool of a hosted server less is known, and that is said as well.
+        desk.window.open("fleet", OpenDevice("lab-lnx-01", "tools", "data_collection::artifact.list"))
+        await seen(lambda: any(line.startswith("Sign-in: not known, by default") for line in page.scope))
+
+    play(theme, tmp_path, story(), scenario)

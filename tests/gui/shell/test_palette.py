@@ -340,7 +340,7 @@ def test_commands_are_the_windows_own_actions(theme: Theme, tmp_path: Path) -> N
         assert commands_in(palette_of(desk))["Go to Runs"].hit.note == "Alt+4"
         window.open_palette("go to")
         notes = [found.hit.note for found in commands_in(palette_of(desk)).values()]
-        assert [note for note in notes if note != "G"] == [f"Alt+{number}" for number in range(1, 8)]
+        assert [note for note in notes if note != "G"] == [f"Alt+{number}" for number in range(1, 9)]
 
     play_frame(theme, tmp_path, console, scenario)
     assert not SENDS & set(console.asked)

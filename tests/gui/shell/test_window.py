@@ -40,7 +40,7 @@ def has_sheet(desk: ConsoleApplication) -> bool:
 
 def test_alt_digits_bring_the_screens_to_the_front(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        QTest.keyClick(desk.window, Qt.Key.Key_7, Qt.KeyboardModifier.AltModifier)
+        QTest.keyClick(desk.window, Qt.Key.Key_8, Qt.KeyboardModifier.AltModifier)
         assert desk.window.current.name == "settings"
         QTest.keyClick(desk.window, Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)
         assert desk.window.current.name == "fleet"

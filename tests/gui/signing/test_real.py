@@ -338,6 +338,7 @@ def test_a_program_that_presses_every_button_while_the_key_is_locked_loosens_not
         await do_not_sign(bay.desk)
         bay.desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(bay.desk)
+        await seen(sheet.sign.isEnabled)
         sheet.sign.click()
         await seen(lambda: problem_in(sheet))
         await do_not_sign(bay.desk)

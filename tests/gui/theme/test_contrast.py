@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.theme.status_styles import CELLS, HEALTHS, PLANS, RISKS
+from app.theme.status_styles import CELLS, HEALTHS, PLANS, RISKS, SERVERS
 from app.theme.theme import Theme
 from app.theme.tokens import MODES, Mode
 from app.widgets.badges import (
@@ -114,7 +114,7 @@ def test_edges_of_inputs_stand_out_from_what_they_lie_on(mode: Mode) -> None:
 @BOTH
 def test_the_focus_ring_and_every_shape_stand_out_on_every_surface(mode: Mode) -> None:
     tokens = MODES[mode].as_dict()
-    looks = [*RISKS.values(), *CELLS.values(), *HEALTHS.values(), *PLANS.values()]
+    looks = [*RISKS.values(), *CELLS.values(), *HEALTHS.values(), *PLANS.values(), *SERVERS.values()]
     for role in {"accent", "critical_fill", *(look.color for look in looks)} - {"critical_fill"}:
         assert min(ratio(tokens[role], tokens[g]) for g in SURFACES) >= 3.0, role
 
@@ -122,7 +122,7 @@ def test_the_focus_ring_and_every_shape_stand_out_on_every_surface(mode: Mode) -
 @BOTH
 def test_every_state_has_word_shape_and_known_colours(mode: Mode) -> None:
     tokens = MODES[mode].as_dict()
-    for look in [*RISKS.values(), *CELLS.values(), *HEALTHS.values(), *PLANS.values()]:
+    for look in [*RISKS.values(), *CELLS.values(), *HEALTHS.values(), *PLANS.values(), *SERVERS.values()]:
         assert look.word
         assert look.glyph
         assert {look.color, look.word_color} <= tokens.keys()
@@ -132,7 +132,7 @@ def test_every_state_has_word_shape_and_known_colours(mode: Mode) -> None:
 def test_no_two_risks_and_no_two_verdicts_share_a_shape() -> None:
     from app.theme.status_styles import VERDICTS
 
-    for looks in (RISKS, VERDICTS, HEALTHS):
+    for looks in (RISKS, VERDICTS, HEALTHS, SERVERS):
         assert len({look.glyph for look in looks.values()}) == len(looks)
 
 

@@ -10,13 +10,16 @@ import pytest
 
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
+from core.batch.execution import STARTS_AT_A_TIME
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, CellState, Run, RunState
-from core.batch.run_state import ActiveRun, result_of
+from core.batch.run_state import CELLS_AT_A_TIME, ActiveRun, result_of
 from core.batch.runner import Inputs
 from core.errors import ErrorCode, Refused
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.scripted_runs import House, open_house
+from tests.fakes.turns import Turns
+from tests.fakes.work import calls_counted
 
 DONE, FAILED, NOT_STARTED, SKIPPED = (
     CellState.DONE,
@@ -209,12 +212,12 @@ class TestRollout:
         for device in devices[:40]:
             house.dispatcher.gates[device, "a"].set()
         await ended(run)
-        # Two slots were free before the third failure was known; nothing was sent from them any more.
+        # The slots that were free before the third failure was known were given to no device.
         assert len(house.dispatcher.sent) == 40
-        assert len(house.dispatcher.begun) == 42
+        assert len(house.dispatcher.begun) == 40
         assert run.note.startswith("Stopped: 3 of 100 devices failed; the batch stops at 3")
         skipped = [cell for cell in run.cells.values() if cell.state is NOT_STARTED]
-        assert len(skipped) == 58
+        assert len(skipped) == 60
         result = result_of(skipped[0])
         assert result is not None
         assert result.error is not None
@@ -516,3 +519,48 @@ class TestExpressions:
         run = await ended(await start(house, steps, ["one", "two"]))
         assert states(run) == {"a": SKIPPED, "b": FAILED, "c": FAILED}
         assert same(rebuild_run(house.journal.entries)) == same(run.whole())
+
+
+async def calls_for(devices: int, steps: int) -> float:
+    """The calls made for each result of a run, from its start to its end."""
+    house = open_house()
+    batch = Batch.model_validate(
+        {
+            "name": "test",
+            "steps": [{"id": f"s{number}", "tool": "read"} for number in range(steps)],
+            "rollout": {"parallel": devices},
+        }
+    )
+    names = [f"d{number}" for number in range(devices)]
+    with calls_counted() as calls:
+        run = await ended(await house.runner.start(batch, names, "operator:anna", "batch"))
+    assert run.counts[DONE] == devices * steps
+    await house.close()
+    return calls.count / (devices * steps)
+
+
+async def test_the_work_for_a_result_does_not_grow_with_the_number_of_cells():
+    await calls_for(1, 1)
+    assert await calls_for(400, 4) < 1.2 * await calls_for(20, 4)
+
+
+async def test_a_run_begins_a_few_devices_in_each_turn_of_the_loop_also_while_others_answer(house):
+    turns, begun = Turns(), []
+    house.dispatcher.on_begin = lambda: begun.append(turns.count)
+    devices = [f"d{number}" for number in range(200)]
+    steps = [{"id": "a", "tool": "read"}, {"id": "b", "tool": "read"}]
+    await ended(await start(house, steps, devices, rollout={"parallel": 200}))
+    turns.close()
+    assert len(begun) == 400
+    assert max(begun.count(turn) for turn in begun) <= STARTS_AT_A_TIME
+
+
+async def test_a_run_of_thousands_of_cells_is_made_over_several_turns_of_the_loop(house):
+    devices = [f"d{number}" for number in range(1000)]
+    turns = Turns()
+    run = await start(house, [{"id": f"s{number}", "tool": "read"} for number in range(5)], devices)
+    turns.close()
+    assert len(run.cells) == 5000
+    assert turns.count >= 5000 / CELLS_AT_A_TIME
+    await house.runner.cancel(run, "operator:anna")
+    await ended(run)

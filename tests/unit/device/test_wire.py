@@ -236,6 +236,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.files",
         "core.hosted_names",
         "core.ids",
+        "core.json_comments",
         "core.json_walk",
         "core.machine_id",
         "core.private_paths",

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp.shared.exceptions import MCPError
 from pydantic_core import from_json, to_json
 
 from core.approvals.models import ApprovalState, Operator
@@ -64,13 +65,17 @@ async def test_a_token_that_is_forged_foreign_or_revoked_opens_nothing(
         assert await status(token, "Basic") == 401
         assert (await page.post(url, json=INITIALIZE)).status_code == 401
         async with over_http(url, token) as client:
+            assert (await asked(client, "run_commands", **READS))["state"] == "done"
+            before = len(await console.runs.list())
             await console.agents.revoke("claude")
-            refused = await client.call_tool("run_commands", READS)
-            assert refused.structured_content["error"]["code"] == "agent_unknown"
+            # With its connection the session ends, too.
+            with pytest.raises(MCPError):
+                await client.call_tool("run_commands", READS)
+            assert len(await console.runs.list()) == before
         assert await status(token) == 401
         again = await add_agent(console, key, "claude")
         assert (await status(token), await status(again)) == (401, 200)
-    assert not [run for run in await console.runs.list() if run.actor == "agent:claude"]
+    assert len(await console.runs.list()) == before
     for wrong in ["", *forged]:
         with pytest.raises((Refused, BadInput)):
             await RemoteConsole.connect(home, "agent", "agent:claude", token=wrong)
@@ -210,6 +215,10 @@ async def test_an_agent_approves_nothing_by_any_route_it_can_reach(
         agent.approvals.register_operator(Operator(name="x", public_key="00", has_passphrase=False)),
         agent.agents.add("me-too", own),
         agent.agents.update("claude", own),
+        agent.agents.pause("other"),
+        agent.agents.stop("other"),
+        agent.agents.tallies(),
+        agent.agents.commands("other"),
         agent.agents.revoke("claude"),
         agent.agents.list(),
         agent.policy.set_profile(Profile.TRUSTED),
@@ -271,7 +280,7 @@ async def test_an_agent_that_fills_its_queue_hides_no_other_agents_request(
         tight = AgentSettings(waiting=3, paused=True)
         assert (await console.agents.update("loud", tight)).settings.paused
         paused = await client.call_tool("run_commands", READS)
-        assert paused.structured_content["error"]["code"] == "denied_by_operator"
+        assert paused.structured_content["error"]["code"] == "agent_paused"
         with pytest.raises(Refused) as unsigned:
             await console.agents.update("loud", AgentSettings(waiting=3))
         assert unsigned.value.code is ErrorCode.SIGNATURE_REQUIRED

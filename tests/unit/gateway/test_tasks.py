@@ -10,8 +10,11 @@ from mcp import MCPError
 from mcp.client.extension import advertise
 
 from core.approvals.operator_keys import OperatorKey
+from core.errors import ServiceError
+from core.gateway.agent_session import AgentSession
 from core.gateway.tasks import EXTENSION
 from core.service.console import Console
+from core.service.rpc.client import RemoteConsole
 from tests.fakes.agents import add_agent
 from tests.fakes.desk import approve, deny, next_approval
 from tests.fakes.gateway import LEGACY, MODERN, READS, Connect, asked, touch
@@ -55,6 +58,27 @@ async def test_a_denied_task_is_completed_with_the_operators_reason(
         assert answer.is_error
         assert "Not today." in answer.structured_content["results"][0]["error"]["message"]
         assert (await about(client, "tasks/get", tasks.seen[0].task_id)).status == "completed"
+
+
+async def test_a_task_is_not_unknown_because_the_service_does_not_answer(
+    connect: Connect, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with (
+        connect(token, MODERN) as plain,
+        connect(token, MODERN, extensions=[advertise(EXTENSION)]) as client,
+    ):
+        ticket = (await asked(plain, "run_commands", **touch(tmp_path / "made")))["ticket"]
+
+        async def unreachable(session: AgentSession) -> RemoteConsole:
+            raise ServiceError("The service ended.")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AgentSession, "console", unreachable)
+            for method in ("tasks/get", "tasks/cancel"):
+                with pytest.raises(MCPError, match="The service ended") as lost:
+                    await about(client, method, ticket)
+                assert lost.value.code == -32603
+        assert (await about(client, "tasks/get", ticket)).status == "working"
 
 
 async def test_what_ends_at_once_is_no_task(connect: Connect, token: str):

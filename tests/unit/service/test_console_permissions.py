@@ -22,18 +22,20 @@ from tests.fakes.memory_console import MemoryHost
 
 # By wire name. A new method of the API has to be entered here, in one table or the other.
 ANY = frozenset(
-    "batches call cancel_run cancel_step command compare_runs describe_tool entry load_batch match_devices "
-    "plan resume_run run run_blob run_cells run_output run_results runs saved_batches search_tools start_run "
-    "tools undo_plan undo_run wait_run".split()
+    "batches call cancel_run cancel_step command compare_runs describe_tool entry introduce_agent load_batch "
+    "match_devices plan resume_run run run_blob run_cells run_output run_results runs saved_batches "
+    "search_tools start_run tools undo_plan undo_run wait_run".split()
 )
 OPERATORS_ONLY = frozenset(
-    "accept_policy accept_settings add_agent agents approval approvals blob challenge check_policy "
-    "contract_change decide delete_batch device_details doctor edit_approval entries entry_numbers explain "
-    "explanation facets fatigue find_in_results find_runs forget grants helpers histogram hold identify "
-    "listen listening pair pair_listening pause_run policy_text preview proof propose reconnect refusals "
-    "register_operator remove_operator rename_batch resume review_contract revoke revoke_agent revoke_grant "
-    "run_helper save_batch save_policy set_agent set_device set_profile settle_step shut_down state stop_all "
-    "timeline try_policy unpause_run verify watch_pictures".split()
+    "accept_policy accept_settings add_agent agent_commands agent_tallies agents approval approvals blob "
+    "challenge check_policy contract_change decide delete_batch device_details doctor edit_approval "
+    "entries entry_numbers explain explanation facets fatigue find_in_results find_runs forget grants "
+    "helpers histogram hold identify listen listening pair pair_listening pause_agent pause_run "
+    "policy_text preview proof propose  reconnect refusals register_operator "
+    "remove_operator rename_batch resume review_contract revoke revoke_agent revoke_grant run_helper "
+    "save_batch save_policy set_agent set_device set_profile settle_step shut_down state stop_agent "
+    "stop_all timeline try_expressions try_policy unpause_run verify "
+    "watch_pictures".split()
 )
 AGENTS = [("agent", "agent:x"), ("agent", "operator:anna"), ("window", "agent:x")]
 PEOPLE = [("window", "operator:anna"), ("cli", "cli:anna"), ("test", "window:anna")]

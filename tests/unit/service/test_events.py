@@ -24,6 +24,16 @@ async def test_a_newer_state_takes_the_place_of_the_older_one():
     assert pending.take() == []
 
 
+async def test_a_reader_may_take_a_part_and_the_rest_is_ready_for_it():
+    pending = Pending()
+    for name in "abc":
+        pending.add(cell(name))
+    assert pending.take(2) == [cell("a"), cell("b")]
+    assert pending.ready.is_set()
+    assert pending.take(2) == [cell("c")]
+    assert not pending.ready.is_set()
+
+
 async def test_past_the_bound_everything_is_one_missed_with_the_count_of_what_was_dropped():
     pending = Pending(bound=3)
     for number in range(10):

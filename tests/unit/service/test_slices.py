@@ -13,8 +13,8 @@ import pytest
 
 from core.errors import ErrorCode, QuarterdeckError
 from core.home import Home
-from core.service.console import CellChanged
-from core.service.rpc import client, protocol
+from core.service.console import CellChanged, Event
+from core.service.rpc import client, protocol, server
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.tasks import TaskGroupOwner
@@ -29,15 +29,15 @@ DEVICES = [f"d-{number:04d}" for number in range(1000)]
 @asynccontextmanager
 async def attached(folder: Path, host: MemoryHost) -> AsyncIterator[RemoteConsole]:
     home = Home(folder / "h").create()
-    server = ControlServer(host, home)
-    await server.open()
+    door = ControlServer(host, home)
+    await door.open()
     console = await RemoteConsole.connect(home, "test", "operator:anna")
     try:
         yield console
     finally:
         host.gate.set()
         await console.close()
-        await server.close()
+        await door.close()
 
 
 def note_when(
@@ -97,6 +97,50 @@ async def test_a_burst_of_events_is_read_in_slices_in_its_order(
         assert seen == cells
         assert max(read.values()) <= client.SLICE
         turns.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, protocol.ENCODED_AT_ONCE, 2 * protocol.ENCODED_AT_ONCE + 1])
+async def test_a_long_answer_is_encoded_in_slices_and_is_the_same_answer(count: int) -> None:
+    method = protocol.methods()["run"]
+    run = ended_run(big_run(1, [f"d-{number:04d}" for number in range(count)]))
+    turns = Turns()
+    answer = protocol.decode(await protocol.encode_result(7, method, run))
+    assert turns.count >= (count - 1) // protocol.ENCODED_AT_ONCE
+    turns.close()
+    assert answer == {"id": 7, "result": method.result.dump_python(run, mode="json", by_alias=True)}
+
+
+async def test_a_long_list_is_encoded_in_slices_and_is_the_same_list() -> None:
+    method = protocol.methods()["tools"]
+    tool = MemoryHost().tools["echo"]
+    many = [tool] * (protocol.ENCODED_AT_ONCE + 1)
+    answer = protocol.decode(await protocol.encode_result(7, method, many))
+    assert answer["result"] == method.result.dump_python(many, mode="json", by_alias=True)
+
+
+async def test_a_burst_of_events_is_sent_in_several_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = MemoryHost()
+    names = [f"d-{number:04d}" for number in range(3 * server.EVENTS_A_FRAME + 1)]
+    cells = ended_run(big_run(1, names)).cells
+    frames: list[int] = []
+    real = protocol.encode_events
+
+    def encode(stream: int, events: list[Event]) -> bytes:
+        frames.append(len(events))
+        return real(stream, events)
+
+    monkeypatch.setattr(protocol, "encode_events", encode)
+    async with attached(tmp_path, host) as console:
+        events = console.events()
+        await console.approvals.list()  # the subscription went before it
+        for cell in cells:
+            host.hub.publish(CellChanged(cell=cell))
+        async with asyncio.timeout(PATIENCE_S):
+            seen = [await anext(events) for _ in cells]
+        assert [event.cell for event in seen if isinstance(event, CellChanged)] == cells
+        assert max(frames) <= server.EVENTS_A_FRAME
 
 
 async def test_frames_that_arrived_together_are_not_read_in_one_turn(
