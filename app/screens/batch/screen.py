@@ -114,6 +114,7 @@ class BatchScreen(Screen):
         self.opening.recent_changed.connect(self._keep_recent)
         self.step.parameters_typed.connect(self._type_parameters)
         self.step.id_typed.connect(lambda text: editor.change_current("id", id=text.strip()))
+        self.step.id_settled.connect(editor.follow_id)
         self.step.timeout_typed.connect(lambda seconds: editor.change_current("timeout", timeout=seconds))
         self.step.flow.typed.connect(self._type_flow)
         self.step.flow.recovery_wanted.connect(self._want_recovery)

@@ -284,6 +284,49 @@ def test_a_wrong_expression_is_marked_with_its_line_and_column(theme: Theme, tmp
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
+def test_expressions_follow_the_new_id_of_a_step_once_it_is_typed(theme: Theme, tmp_path: Path) -> None:
+    batch = read_batch(READS, "reads.yaml")
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, batch)
+        page.open_step("a")
+        field = page.screen.step.id_field
+        field.setFocus()
+        field.selectAll()
+        page.press(Key.Key_Delete)
+        page.type_text("ab")  # on the way it is `a`, before it is left
+        page.press(Key.Key_Backspace)
+        page.type_text("x")
+        page.press(Key.Key_Return)
+        [_, other, last] = page.screen.editor.content.as_batch().steps
+        assert isinstance(other, Step)
+        assert isinstance(last, Step)
+        assert other.id == "aa"
+        assert last.when == "${{ steps.ax.status == 'success' && steps.aa.status != \"steps\" }}"
+        assert last.parameters == {"command": "echo steps.a ${{ steps.ax.result.n }} ${{ steps.aa.state }}"}
+        assert last.expect == ["${{ result.steps.a == 1 }}"]
+        page.screen.editor.undo_stack.undo()
+        while page.screen.editor.undo_stack.canUndo():
+            page.screen.editor.undo_stack.undo()
+        assert page.screen.editor.content.as_batch() == batch
+
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
+READS = """
+name: Reads
+targets: name:this-computer
+steps:
+  - {id: a, tool: list_processes}
+  - {id: aa, tool: list_processes}
+  - id: c
+    tool: shell_execute
+    when: ${{ steps.a.status == 'success' && steps.aa.status != "steps" }}
+    with: {command: "echo steps.a ${{ steps.a.result.n }} ${{ steps.aa.state }}"}
+    expect: ${{ result.steps.a == 1 }}
+"""
+
+
 def test_expressions_in_arguments_show_what_they_give_but_none_of_a_secret_one(
     theme: Theme, tmp_path: Path
 ) -> None:
