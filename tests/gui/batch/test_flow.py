@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLineEdit
 
 from app.main import ConsoleApplication
 from app.screens.batch.document import (
@@ -35,7 +36,7 @@ from core.schema_forms.json_values import UNSET
 from tests.fakes.batch_screen import Recorder, opened_screens
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play_frame, seen
-from tests.gui.batch.page import BatchPage
+from tests.gui.batch.page import BatchPage, hidden_in_text
 from tests.gui.page import problem_in
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
@@ -460,6 +461,27 @@ def test_waves_and_when_to_stop_are_typed_into_the_form_of_the_batch(theme: Them
         assert "canary of 1, waves of 10" in page.batch_line()
         page.press(Key.Key_Z, Mod.ControlModifier)
         assert "waves" not in page.batch_line()
+
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
+@pytest.mark.parametrize(("kind", "default"), [("string", '"hunter2"'), ("integer", "70707")])
+def test_the_default_of_a_secret_input_is_seen_neither_in_the_form_nor_in_the_text(
+    theme: Theme, tmp_path: Path, kind: str, default: str
+) -> None:
+    text = f"inputs: {{token: {{type: {kind}, secret: true, default: {default}}}}}\n"
+    batch = read_batch(f"name: Secret\n{text}steps: [{{id: a, tool: screenshot}}]", "secret.yaml")
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, batch)
+        page.in_steps(Key.Key_B)
+        row = page.batch_row("inputs", "token", "default")
+        [field] = row.own_inputs()
+        assert isinstance(field, QLineEdit)
+        assert field.echoMode() is QLineEdit.EchoMode.Password
+        assert default.strip('"') not in page.batch_line()
+        assert hidden_in_text(page.screen) == [default]
+        assert page.screen.editor.content.as_batch() == batch
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
