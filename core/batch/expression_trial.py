@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from core.batch.cel_types import described_fields, kind_words
@@ -33,6 +34,7 @@ Place = Literal["when", "expect", "with"]
 """Which part of a step an expression stands in; `with` is a text in its arguments."""
 
 MOST_READABLE = 400
+MOST_ASKED = 50
 LONGEST_VALUE = 2_000
 _LONGEST_EXAMPLE = 120
 _DEEPEST = 5
@@ -60,16 +62,15 @@ class Readable(FrozenModel):
     value: str = ""
 
 
-class ReadableValues(FrozenModel):
-    """What the expressions of a step may read, with values from the earlier run `run` on `device`, if any."""
+class AskedExpression(FrozenModel):
+    """A text with expressions at a place of a step."""
 
-    values: list[Readable]
-    run: str = ""
-    device: str = ""
+    place: Place
+    text: str
 
 
 class ExpressionTrial(FrozenModel):
-    """What an expression is, and what it gives on the results of the earlier run `run` on `device`.
+    """What an expression is, and what it gives.
 
     `problem` says what is wrong with it, at `line` and `column`, which count from 1 in the text between the
     brackets. `value` is JSON, at most `LONGEST_VALUE` characters of it; `unknown` says why there is none.
@@ -81,6 +82,16 @@ class ExpressionTrial(FrozenModel):
     type: str = ""
     value: str = ""
     unknown: str = ""
+
+
+class ExpressionTrials(FrozenModel):
+    """What the conditions of a step may read, and a trial of each asked expression, in their order.
+
+    Results are those of the earlier run `run` on `device`; both are empty without one.
+    """
+
+    readable: list[Readable]
+    trials: list[ExpressionTrial]
     run: str = ""
     device: str = ""
 
@@ -102,11 +113,6 @@ class Known:
         cells = self.earlier.cells if self.earlier is not None else []
         return next((cell for cell in cells if (cell.device, cell.step) == (self.device.name, step)), None)
 
-    @property
-    def run(self) -> str:
-        """The id of the earlier run; empty without one."""
-        return self.earlier.summary.id if self.earlier is not None else ""
-
     def inputs(self, batch: Batch) -> dict[str, Any]:
         """The values of the inputs that are not secret: those of the earlier run, else their defaults."""
         given = self.earlier.inputs if self.earlier is not None else {}
@@ -114,19 +120,22 @@ class Known:
         return {name: value for name, value in values.items() if value is not ABSENT}
 
 
-def readable_values(batch: Batch, step: str, known: Known) -> ReadableValues:
-    """What the expressions of a step may read, at most `MOST_READABLE` values.
+def try_expressions(
+    batch: Batch, step: str, asked: Sequence[AskedExpression], known: Known
+) -> ExpressionTrials:
+    """What the conditions of a step may read, at most `MOST_READABLE` values, and what expressions give.
 
     Raises:
-        BadInput: the batch has no such step (NOT_FOUND).
+        BadInput: the batch has no such step (NOT_FOUND), or more than `MOST_ASKED` are asked (TOO_LARGE).
     """
-    values: list[Readable] = []
-    for one in _readable(batch, step, known):
-        values.append(one)
-        if len(values) >= MOST_READABLE:
-            break
-    device = known.device.name if known.earlier is not None else ""
-    return ReadableValues(values=values, run=known.run, device=device)
+    if len(asked) > MOST_ASKED:
+        raise BadInput(f"At most {MOST_ASKED} expressions are tried at once.", ErrorCode.TOO_LARGE)
+    return ExpressionTrials(
+        readable=list(islice(_readable(batch, step, known), MOST_READABLE)),
+        trials=[_tried(batch, step, one.place, one.text, known) for one in asked],
+        run=known.earlier.summary.id if known.earlier is not None else "",
+        device=known.device.name if known.earlier is not None else "",
+    )
 
 
 def _readable(batch: Batch, step: str, known: Known) -> Iterator[Readable]:
@@ -210,13 +219,7 @@ def _facts_of(cell: Cell | None) -> StepFacts | None:
     )
 
 
-def try_expression(batch: Batch, step: str, place: Place, text: str, known: Known) -> ExpressionTrial:
-    """Compile the text of an expression at a place of a step, and evaluate it on what is known.
-
-    Raises:
-        BadInput: the batch has no such step (NOT_FOUND).
-    """
-    _step_in(batch, step)
+def _tried(batch: Batch, step: str, place: Place, text: str, known: Known) -> ExpressionTrial:
     faults: list[StepExpressionError] = []
     compiled = compile_all(_with_only(batch, step, place, text), known.schemas, faults)
     if faults:
@@ -231,14 +234,13 @@ def try_expression(batch: Batch, step: str, place: Place, text: str, known: Know
         )
     if why := _why_unknown(expressions, step, known):
         return ExpressionTrial(type=_type_of(expressions), unknown=why)
-    device = known.device.name if known.earlier is not None else ""
-    trial = ExpressionTrial(type=_type_of(expressions), run=known.run, device=device)
     try:
         value = _evaluate(made, place, _context(batch, step, known))
     except ExpressionError as error:
-        return trial.model_copy(update={"unknown": f"{error.message[:1].upper()}{error.message[1:]}."})
+        unknown = f"{error.message[:1].upper()}{error.message[1:]}."
+        return ExpressionTrial(type=_type_of(expressions), unknown=unknown)
     shown = json.dumps(value, ensure_ascii=False)
-    return trial.model_copy(update={"value": shown[:LONGEST_VALUE]})
+    return ExpressionTrial(type=_type_of(expressions), value=shown[:LONGEST_VALUE])
 
 
 def _why_unknown(expressions: list[Expression], step: str, known: Known) -> str:
@@ -251,7 +253,8 @@ def _why_unknown(expressions: list[Expression], step: str, known: Known) -> str:
     if known.earlier is None:
         return "This batch has not run yet, so that there are no results to read."
     missing = sorted(one for one in steps if _facts_of(known.cell(one)) is None)
-    return f"{known.run} has no result of {', '.join(missing)} on {known.device.name}." if missing else ""
+    run = known.earlier.summary.id
+    return f"{run} has no result of {', '.join(missing)} on {known.device.name}." if missing else ""
 
 
 def _context(batch: Batch, step: str, known: Known) -> Context:

@@ -17,11 +17,12 @@ from core.errors import BadInput
 from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, AgentSettings, name_in, targets_words
 from core.policy.models import Profile
 from core.service import exit_codes
-from core.service.console import AgentState, AgentTally
+from core.service.console import AgentCommand, AgentState, AgentTally
 from core.service.wishes import agent_added, agent_set
 
 TOKEN_VARIABLE = "QUARTERDECK_TOKEN"
 _LONGEST_TOKEN = 4_096
+MOST_COMMANDS = 50
 
 app = typer.Typer(
     help="The programs that may ask for commands through the gateway.",
@@ -94,6 +95,39 @@ def _row(agent: AgentState, tally: AgentTally) -> list[object]:
         tally.given,
         tally.denied,
         time_cell(agent.added_at),
+    ]
+
+
+@app.command("show", epilog=examples("agents show night-shift", "agents show night-shift --limit 50 --json"))
+def agents_show(
+    context: typer.Context,
+    name: NameArgument,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MOST_COMMANDS, help="How many commands, newest first.")
+    ] = 20,
+) -> None:
+    """Show what an agent asked for: what it said, what was sent, what came of it; also of a revoked one."""
+
+    async def work(session: Session) -> None:
+        page = await session.console.agents.commands(name, limit=limit)
+        if context.obj.json:
+            say(as_json(page.model_dump(mode="json")))
+        else:
+            head = ["At (UTC)", "It says", "What its arguments do", "Device", "Tool", "Answer", "Outcome"]
+            say(table(head, [_command_row(command) for command in page.commands]))
+
+    in_session(context, work)
+
+
+def _command_row(command: AgentCommand) -> list[object]:
+    return [
+        time_cell(command.at),
+        claim_cell(command.said),
+        command.effect or (command.error.message if command.error is not None else ""),
+        command.device,
+        command.tool,
+        f"{command.fate.value.replace('_', ' ')} {f'by {command.by}' if command.by else ''}".strip(),
+        command.verdict.value if command.verdict is not None else "",
     ]
 
 

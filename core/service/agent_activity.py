@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 
 from pydantic import ValidationError
 
@@ -20,10 +20,11 @@ from core.audit.events import (
     CommandPrepared,
     CommandRefused,
     GrantUsed,
+    Json,
     ResultRecorded,
     event_of,
 )
-from core.audit.journal import MAX_PAGE, Journal
+from core.audit.journal import Journal
 from core.audit.projection import CommandState
 from core.dispatch.models import Basis, CommandResult
 from core.errors import ErrorCode
@@ -33,8 +34,8 @@ from core.service.api.models import AgentCommand, AgentCommandPage, AgentTally, 
 from core.service.previews import quoted
 
 MOST_COMMANDS = 50
-MOST_OUTCOME = 2_000
-"""Characters of a result that are shown beside what the agent said."""
+MOST_SHOWN = 4_000
+"""Characters of the arguments, and of a result, that stand beside what the agent said."""
 _PAGE = 500
 _ASKED = f"kind:{Kind.COMMAND_PREPARED},{Kind.COMMAND_REFUSED}"
 _ENDED = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_REFUSED}"
@@ -78,30 +79,34 @@ class AgentActivity:
         }
 
     async def _count_new(self) -> None:
-        after: int | None = self._counted_to
-        while after is not None:
-            page = await self._journal.query(f"{_ASKED} actor:{PREFIX[:-1]}*", after=after, limit=_PAGE)
-            for entry in page.entries:
-                self._counted_to = entry.seq
-                event = event_of(entry)
-                if not entry.call_id or not entry.actor.startswith(PREFIX) or _is_evidence(event):
-                    continue
-                if isinstance(event, CommandRefused):
-                    # Refused before it was a command; with `policy` as actor it is refused later.
-                    self._open.pop(entry.call_id, None)
-                    self._counts[entry.actor][_fate_of(_result(event))] += 1
-                else:
-                    self._open[entry.call_id] = entry.actor
-            after = page.next_after
+        async for entry in self._entries(f"{_ASKED} actor:{PREFIX[:-1]}*", self._counted_to):
+            self._counted_to = entry.seq
+            event = event_of(entry)
+            if not entry.call_id or not entry.actor.startswith(PREFIX) or _is_evidence(event):
+                continue
+            if isinstance(event, CommandRefused):
+                # Refused before it was a command; one that is refused later has `policy` as its actor.
+                self._open.pop(entry.call_id, None)
+                self._counts[entry.actor][_fate_of(event.result)] += 1
+            else:
+                self._open[entry.call_id] = entry.actor
 
     async def _count_ended(self) -> None:
         for calls in _chunks(list(self._open)):
-            page = await self._journal.query(f"{_ENDED} {_calls(calls)}", after=0, limit=MAX_PAGE)
-            for entry in page.entries:
+            async for entry in self._entries(f"{_ENDED} {_calls(calls)}"):
                 event = event_of(entry)
                 actor = self._open.pop(entry.call_id or "", None)
                 if actor is not None and isinstance(event, ResultRecorded | CommandRefused):
-                    self._counts[actor][_fate_of(_result(event))] += 1
+                    self._counts[actor][_fate_of(event.result)] += 1
+
+    async def _entries(self, query: str, after: int = 0) -> AsyncIterator[Entry]:
+        """All entries that match, oldest first, read in pages: a few may be very large."""
+        following: int | None = after
+        while following is not None:
+            page = await self._journal.query(query, after=following, limit=_PAGE)
+            for entry in page.entries:
+                yield entry
+            following = page.next_after
 
     async def commands(self, name: str, before: int | None, limit: int) -> AgentCommandPage:
         """A page of an agent's commands, newest first."""
@@ -116,8 +121,7 @@ class AgentActivity:
                 first[entry.call_id] = entry
         whole: defaultdict[str, list[Entry]] = defaultdict(list)
         for calls in _chunks(list(first)):
-            found = await self._journal.query(_calls(calls), after=0, limit=MAX_PAGE)
-            for entry in found.entries:
+            async for entry in self._entries(_calls(calls)):
                 whole[entry.call_id or ""].append(entry)
         commands = [agent_command(entry, whole[call_id]) for call_id, entry in first.items()]
         return AgentCommandPage(commands=commands, next_before=page.next_before)
@@ -152,25 +156,26 @@ def agent_command(first: Entry, entries: Iterable[Entry]) -> AgentCommand:
         tool=first.tool or "",
         said=said,
         digest=prepared.event.digest if prepared is not None else "",
-        parameters=prepared.event.parameters if prepared is not None else sketched,
-        asked_first=asked_first,
+        arguments=_json(prepared.event.parameters if prepared is not None else sketched),
+        asked_first=_json(asked_first),
         effect=decision.summary if decision is not None else "",
-        fate=_fate_of(result) if state.ended is not None else CommandFate.OPEN,
+        fate=_fate_of(state.result) if state.ended is not None else CommandFate.OPEN,
         by=by,
         why=why or (decision.reasons[0].text if decision is not None and decision.reasons else ""),
         verdict=result.verdict if result is not None else None,
         error=result.error if result is not None else None,
-        outcome=_outcome(result),
+        outcome=_json(result.result if result is not None else None),
         duration_ms=result.duration_ms if result is not None else None,
     )
 
 
-def _fate_of(result: CommandResult | None) -> CommandFate:
-    if result is None:
-        return CommandFate.NOT_SENT
-    if result.basis is Basis.DEVICE_REFUSED or (result.error is not None and result.error.code in _DENIALS):
+def _fate_of(result: Json | None) -> CommandFate:
+    """What became of a command whose result this is; it is not validated, for there may be many."""
+    basis, error = (result or {}).get("basis"), (result or {}).get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    if basis == Basis.DEVICE_REFUSED or code in _DENIALS:
         return CommandFate.DENIED
-    return CommandFate.NOT_SENT if result.basis is Basis.NOTHING_SENT else CommandFate.GIVEN
+    return CommandFate.GIVEN if basis is not None and basis != Basis.NOTHING_SENT else CommandFate.NOT_SENT
 
 
 def _result(event: ResultRecorded | CommandRefused) -> CommandResult | None:
@@ -187,12 +192,13 @@ def _decision(value: object) -> Decision | None:
         return None
 
 
-def _outcome(result: CommandResult | None) -> str:
-    if result is None or result.result is None:
+def _json(value: object) -> str:
+    """A value as a text of at most `MOST_SHOWN` characters and a line that says how much is left out."""
+    if value is None:
         return ""
-    value = result.result
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    return text if len(text) <= MOST_OUTCOME else f"{text[:MOST_OUTCOME]}…"
+    left = len(text) - MOST_SHOWN
+    return text if left <= 0 else f"{text[:MOST_SHOWN]}\n… {left:,} more characters are in the journal."
 
 
 def _reason_in(signed: object) -> str:

@@ -20,7 +20,7 @@ from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
-from core.batch.expression_trial import ExpressionTrial, Place, ReadableValues
+from core.batch.expression_trial import AskedExpression, ExpressionTrials
 from core.batch.live_output import OutputChunk
 from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, SavedBatch
 from core.batch.run_compare import RunComparison
@@ -217,7 +217,7 @@ class AgentsApi(Protocol):
     async def list(self) -> list[AgentState]:
         """Every agent, by name."""
 
-    @rpc("agent_tallies", OPERATORS)
+    @rpc("agent_tallies", OPERATORS, answer_within=120.0)
     async def tallies(self) -> dict[str, AgentTally]:
         """How much each agent has asked for, was given and was denied, by name, from the journal."""
 
@@ -269,18 +269,14 @@ class RunsApi(Protocol):
         What depends on inputs that have no value is not known.
         """
 
-    @rpc("readable_values", OPERATORS)
-    async def readable(self, batch: Batch, step: str) -> ReadableValues:
-        """What the conditions of a step may read, with values from the latest run of a batch of this name.
+    @rpc("try_expressions", OPERATORS)
+    async def try_expressions(
+        self, batch: Batch, step: str, asked: list[AskedExpression]
+    ) -> ExpressionTrials:
+        """What the conditions of a step may read, what is wrong with expressions of it, or what they give.
 
-        NOT_FOUND.
-        """
-
-    @rpc("try_expression", OPERATORS)
-    async def try_expression(self, batch: Batch, step: str, place: Place, text: str) -> ExpressionTrial:
-        """Check `text` as an expression at a place of a step, and evaluate it on the latest run's results.
-
-        What reads a secret has no value. Nothing is sent. NOT_FOUND.
+        Results are those of the latest run of a batch of this name. What reads a secret has no value. Nothing
+        is sent. NOT_FOUND, TOO_LARGE.
         """
 
     @rpc("start_run", ANY_CLIENT)

@@ -16,6 +16,7 @@ import pytest
 
 from core.approvals.operator_keys import create_operator_key, list_operator_keys
 from core.home import Home, HomeLock
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import CALL, LINE, ask, environment, make_home, program, run, until
 from tests.fakes.service_process import served as serving
 from tests.fakes.warm import COMMANDS, Fork
@@ -148,7 +149,7 @@ class TestAttached:
         asked = begun(served, *CALL, "--wait", "40", "--json")
         listed = until(lambda: run(served, "approvals", "list", "--json").json["approvals"], bool)
         assert run(served, "approvals", "deny", listed[0]["id"], "--reason", "not today").code == 0
-        out, _ = asked.communicate(timeout=30)
+        out, _ = asked.communicate(timeout=PATIENCE_S)
         assert asked.returncode == 3
         assert json.loads(out)["error"]["code"] == "denied_by_operator"
         assert "not today" in json.loads(out)["error"]["message"]
@@ -267,7 +268,7 @@ class TestAttached:
         waiting = begun(served, *CALL, "--wait", "50")
         until(lambda: run(served, "approvals", "list", "--json").json["approvals"], bool)
         waiting.send_signal(signal.SIGINT)
-        _, err = waiting.communicate(timeout=30)
+        _, err = waiting.communicate(timeout=PATIENCE_S)
         assert waiting.returncode == 130
         assert "was cancelled" in err
         assert run(served, "approvals", "list").out == "Nothing waits for approval.\n"
@@ -398,7 +399,7 @@ class TestEnds:
         )
         assert listing.stdout is not None
         listing.stdout.close()
-        _, err = listing.communicate(timeout=30)
+        _, err = listing.communicate(timeout=PATIENCE_S)
         assert (listing.returncode, err) == (0, "")
 
     def test_a_terminal_without_the_letters_gets_their_codes(self, served):

@@ -11,6 +11,7 @@ import pytest
 
 from core.approvals.operator_keys import create_operator_key, list_operator_keys
 from core.home import Home
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import CALL, LINE, Terminal, make_home, run
 
 
@@ -71,7 +72,7 @@ class TestTerminal:
             assert "\\u202e" in terminal.seen
         except AssertionError:
             # Refused before it was asked is as good, as long as it is not obeyed.
-            assert terminal.process.wait(timeout=30) in (2, 3)
+            assert terminal.process.wait(timeout=PATIENCE_S) in (2, 3)
         terminal.process.send_signal(signal.SIGINT)
         terminal.ends()
         for obeyed in ("\x1b[2J", "\x1b[1;1H", "\u202e", "\x9b"):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
+from core.batch.models import Batch
 from core.cli.output import envelope_json
 from core.errors import ErrorInfo, QuarterdeckError
 from core.home import Home
@@ -243,3 +244,45 @@ async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(
             assert first[1], f"{name} is not in the journal"
             for door, answer in answers.items():
                 assert answer == first, (name, door)
+
+
+async def _batch_by_window(home: Home, name: str) -> list[dict[str, Any]]:
+    console = await RemoteConsole.connect(home, "window", "window:anna")
+    try:
+        started = await console.runs.start(await console.runs.load_batch(name))
+        await console.runs.wait(started.summary.id, PATIENCE_S)
+        return [envelope_json(envelope) for envelope in await console.runs.results(started.summary.id)]
+    finally:
+        await console.close()
+
+
+async def _batch_by_command_line(home: Home, name: str) -> list[dict[str, Any]]:
+    ended = await asyncio.to_thread(run, home, "run", name, "--json")
+    return list(ended.json["results"])
+
+
+async def _batch_by_gateway(home: Home, name: str) -> list[dict[str, Any]]:
+    async with in_process(home, (home.path / TOKEN_FILE).read_text()) as client:
+        answer = (await client.call_tool("run_batch", {"batch": name})).structured_content
+        return [envelope_json(Envelope.model_validate(envelope)) for envelope in answer["results"]]
+
+
+async def test_a_saved_batch_is_the_same_by_every_door(memory_path: Path, tmp_path: Path):
+    async with served(memory_path) as (home, service):
+        steps = [
+            {"id": "look", "tool": "list_directory", "with": {"path": str(tmp_path)}},
+            {"id": "fails", "tool": "read_file", "with": {"file_path": f"{tmp_path}/no-such-file"}},
+            {"id": "denied", "tool": "list_processes"},
+        ]
+        batch = Batch.model_validate({"name": "look", "on_failure": "continue", "steps": steps})
+        await LocalConsole(service, "operator:anna").runs.save_batch("look", batch)
+        answers = []
+        for door in (_batch_by_window, _batch_by_command_line, _batch_by_gateway):
+            await service.journal.settle()
+            last = service.journal.state.entries
+            envelopes = await door(home, "look")
+            assert [(one["error"] or {"code": ""})["code"] for one in envelopes] == [
+                *("", "tool_failed", "denied_by_policy")
+            ]
+            answers.append((settled(envelopes), await _entries_since(service, last)))
+        assert answers[1:] == answers[:1] * 2

@@ -156,6 +156,73 @@ def test_a_resumed_run_begins_at_the_failed_step(served, place):
         (place / "work" / "none.txt").unlink()
 
 
+NEEDS = """
+name: Needs a token
+targets: "name:this-computer"
+inputs:
+  token: {{type: string, secret: true}}
+  count: {{type: integer, default: 1}}
+steps:
+  - {{id: gone, tool: read_file, with: {{file_path: "{folder}/none.txt"}}}}
+"""
+
+
+def resumed(served: Home, place: Path, number: str, token: str) -> Any:
+    """Resume a run with this token: it has to be the one with which the run was started."""
+    (place / "again").write_text(token)
+    return run(served, "resume", number, "--input", f"token=@{place / 'again'}", "--json")
+
+
+def test_a_secret_comes_from_standard_input_without_its_line_end_and_is_stored_nowhere(served, place):
+    (place / "needs.yaml").write_text(NEEDS.format(folder=place / "work"))
+    words = ("run", str(place / "needs.yaml"), "--json", "--input-stdin", "token")
+    done = run(served, *words, input="sup3r-hunter2\n")
+    assert done.code == 6, done
+    number = done.json["run"]["id"]
+    assert "had another value" in resumed(served, place, number, "sup3r-hunter2x").out
+    # It was started with exactly this value.
+    assert resumed(served, place, number, "sup3r-hunter2").json["run"]["resumes"] == number
+    stored = [path for path in served.path.rglob("*") if path.is_file()]
+    assert stored
+    assert not [path for path in stored if b"sup3r-hunter2" in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [("nothing", "x", "is no input"), ("count", "one", "is no JSON"), ("count", '"one"', "count")],
+)
+def test_what_standard_input_cannot_give_is_said_and_starts_nothing(served, place, name, text, said):
+    (place / "needs.yaml").write_text(NEEDS.format(folder=place / "work"))
+    (place / "token").write_text("t")
+    before = run(served, "runs", "list", "--json").json["runs"]
+    token = ("--input", f"token=@{place / 'token'}")
+    done = run(served, "run", str(place / "needs.yaml"), "--input-stdin", name, *token, input=text)
+    assert done.code == 2, done
+    assert said in done.err
+    assert run(served, "runs", "list", "--json").json["runs"] == before
+
+
+def test_a_secret_that_is_missing_is_asked_for_on_a_terminal_and_not_shown(served, place):
+    (place / "needs.yaml").write_text(NEEDS.format(folder=place / "work"))
+    asked = Terminal(served, "run", str(place / "needs.yaml"))
+    try:
+        asked.sees("token (not shown): ")
+        asked.types("typed-hunter2\n")
+        assert asked.ends() == 6
+    finally:
+        asked.leave()
+    assert "typed-hunter2" not in asked.seen
+    [latest] = run(served, "runs", "list", "--limit", "1", "--json").json["runs"]
+    assert resumed(served, place, latest["id"], "typed-hunter2").json["run"]["resumes"] == latest["id"]
+
+
+def test_without_a_terminal_a_missing_secret_is_said(served, place):
+    (place / "needs.yaml").write_text(NEEDS.format(folder=place / "work"))
+    done = run(served, "run", str(place / "needs.yaml"))
+    assert done.code == 2
+    assert "token" in done.err
+
+
 def test_on_a_terminal_a_run_has_a_bar_while_it_goes_on(served, place, monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     shown = Terminal(served, "run", str(place / "two.yaml"))

@@ -183,7 +183,7 @@ def test_what_stays_in_its_cage_too_long_is_ended_and_fails_its_test() -> None:
         cage(8, 1) as made,
         caged(made, "-", "-", "echo in; sleep 314.5", "0") as process,
     ):
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=PATIENCE_S)
     assert (said, process.returncode) == ("in\n", -signal.SIGKILL)
 
 

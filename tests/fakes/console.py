@@ -29,14 +29,7 @@ from typing import Any
 
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.audit.entries import Entry, Kind
-from core.batch.expression_trial import (
-    ExpressionTrial,
-    Known,
-    Place,
-    ReadableValues,
-    readable_values,
-    try_expression,
-)
+from core.batch.expression_trial import AskedExpression, ExpressionTrials, try_expressions
 from core.batch.file_names import file_stem
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, flatten
 from core.changes import SignedChange
@@ -262,17 +255,12 @@ class FakeConsole(ApprovalsDoor):
         await self._step("plan")
         return FakeOffers(self).plan(batch, inputs or {})
 
-    async def on_readable_values(self, batch: Batch, step: str) -> ReadableValues:
-        await self._step("readable_values")
-        return readable_values(batch, step, self._known(batch))
-
-    async def on_try_expression(self, batch: Batch, step: str, place: Place, text: str) -> ExpressionTrial:
-        await self._step("try_expression")
-        return try_expression(batch, step, place, text, self._known(batch))
-
-    def _known(self, batch: Batch) -> Known:
+    async def on_try_expressions(
+        self, batch: Batch, step: str, asked: list[AskedExpression]
+    ) -> ExpressionTrials:
+        await self._step("try_expressions")
         runs = [self.work.find(run.id) for run in self.work.summaries()]
-        return FakeOffers(self).known(batch, runs)
+        return try_expressions(batch, step, asked, FakeOffers(self).known(batch, runs))
 
     async def on_start_run(
         self,
@@ -345,6 +333,14 @@ class FakeConsole(ApprovalsDoor):
     async def on_cancel_run(self, run: str) -> RunSummary:
         await self._step("cancel_run")
         return self.work.cancel(run)
+
+    async def on_pause_run(self, run: str) -> RunSummary:
+        await self._step("pause_run")
+        return self.work.pause(run, paused=True)
+
+    async def on_unpause_run(self, run: str) -> RunSummary:
+        await self._step("unpause_run")
+        return self.work.pause(run, paused=False)
 
     async def on_approvals(self) -> list[Approval]:
         await self._step("approvals")

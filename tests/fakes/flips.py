@@ -17,6 +17,7 @@ from core.audit.entries import Kind
 from core.audit.journal import Journal
 from core.audit.verify import verify_folder
 from core.errors import JournalCorrupt
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.sqlite_space import Space, matters
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +98,7 @@ class KilledHome:
         self._opened = folder / "opened"
         self.path.mkdir()
         victim = [sys.executable, "-c", _VICTIM, str(self.path)]
-        done = subprocess.run(victim, cwd=ROOT, check=False, capture_output=True, timeout=60)
+        done = subprocess.run(victim, cwd=ROOT, check=False, capture_output=True, timeout=PATIENCE_S)
         assert done.returncode == -signal.SIGKILL, done.stderr.decode()
         (self.path / "journal.db-shm").unlink()
         self.files = sorted(

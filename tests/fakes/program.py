@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.home import Home
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.warm import COMMANDS, Fork
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,19 +44,18 @@ def environment() -> dict[str, str]:
 
 
 def run(home: Home, *words: str, **options: Any) -> Ended:
-    """One command to its end, nothing on its standard input; in a fork of a loaded program unless `options`
-    say how it is to be started."""
+    """One command to its end, nothing on its standard input but an `input`; in a fork of a loaded program
+    unless `options` say how it is to be started."""
     if not options and COMMANDS.suits(environment()):
         return Ended(*COMMANDS.run(program(home, *words)[3:], environment(), Path.cwd()))
     done = subprocess.run(
         program(home, *words),
         env=environment(),
-        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
-        **options,
+        **(options if "input" in options else {"stdin": subprocess.DEVNULL, **options}),
     )
     return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -131,7 +131,7 @@ class Terminal:
     def ends(self) -> int:
         reader = threading.Thread(target=self._drain)
         reader.start()
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=PATIENCE_S)
         reader.join(timeout=10)
         os.close(self._master)
         return code

@@ -303,6 +303,13 @@ class FakeRuns:
             self._settle(run)
         return self.find(run).summary
 
+    def pause(self, run: str, *, paused: bool) -> RunSummary:
+        """Let a run stand, or go on."""
+        known = self.find(run)
+        state = RunState.PAUSED if paused else RunState.RUNNING
+        self.add(known.model_copy(update={"summary": known.summary.model_copy(update={"state": state})}))
+        return self.find(run).summary
+
     def _withdraw(self, run: str) -> int:
         mine = [one for one in self._console.queue.values() if one.run == run]
         waiting = [one for one in mine if one.state is ApprovalState.WAITING]

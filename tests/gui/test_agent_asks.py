@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -12,14 +13,16 @@ from PySide6.QtTest import QTest
 from app.screens.approvals.screen import ApprovalsScreen
 from app.theme.theme import Theme
 from tests.fakes.agents import add_agent
-from tests.fakes.gateway import LEGACY, MODERN, asked, in_process, touch
+from tests.fakes.gateway import LEGACY, MODERN, asked, in_process, over_stdio, touch
 from tests.fakes.window import seen
 from tests.fakes.window_on_service import Bay, play_on_service
 
 
-@pytest.mark.parametrize("mode", [LEGACY, MODERN])
+@pytest.mark.parametrize(
+    ("connect", "mode"), [(in_process, LEGACY), (over_stdio, MODERN)], ids=["in process", "stdio"]
+)
 def test_an_agent_waits_until_a_person_approves_or_denies_in_the_window(
-    theme: Theme, tmp_path: Path, mode: str
+    theme: Theme, tmp_path: Path, connect: Any, mode: str
 ) -> None:
     made, other = tmp_path / "made", tmp_path / "other"
 
@@ -28,7 +31,7 @@ def test_an_agent_waits_until_a_person_approves_or_denies_in_the_window(
         bay.desk.window.open("approvals")
         screen = bay.desk.window.current
         assert isinstance(screen, ApprovalsScreen)
-        async with in_process(bay.home, token, mode) as client, asyncio.TaskGroup() as group:
+        async with connect(bay.home, token, mode) as client, asyncio.TaskGroup() as group:
             for path in (made, other):
                 ticket = (await asked(client, "run_commands", **touch(path), reason="to see it"))["ticket"]
                 waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))

@@ -34,6 +34,20 @@ _STORE = (
 
 FAULTS = [
     Fault(
+        f"{_AT}agents.py",
+        "        if agent.settings.paused:\n            raise",
+        "        if False:\n            raise",
+        "a paused agent asks as before",
+        (f"{_UNIT}test_agents.py",),
+    ),
+    Fault(
+        f"{_AT}agents.py",
+        "[escape_hidden(text, keep_lines=False).strip() for text in cut]",
+        "[text.strip() for text in cut]",
+        "a program's name hides characters",
+        (f"{_UNIT}test_agents.py",),
+    ),
+    Fault(
         f"{_AT}engine.py",
         "        return outcome(Answer.DENY, *by_rules, profile_reason)\n",
         "        return outcome(Answer.ASK, *by_rules, profile_reason)\n",

@@ -13,9 +13,9 @@ from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, AgentSettings
 from core.policy.models import Profile
 
 _PROFILES = {
-    Profile.OBSERVE: "observe: reads only",
-    Profile.GUARDED: "guarded: reads at once, what changes something asks",
-    Profile.TRUSTED: "trusted: only high risk asks",
+    Profile.OBSERVE: "observe: reads run, the rest is denied",
+    Profile.GUARDED: "guarded: low risk runs, the rest asks",
+    Profile.TRUSTED: "trusted: low and medium risk run, the rest asks",
     Profile.LOCKDOWN: "lockdown: everything asks",
 }
 

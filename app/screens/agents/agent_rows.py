@@ -65,7 +65,8 @@ def _standing(row: AgentRow) -> Cell:
     agent = row.agent
     words = standing_words(agent)
     if agent.settings.paused:
-        return Cell(words, glyph="pause", tone="warn")
+        # That it is connected is told by its program.
+        return Cell("paused", glyph="pause", tone="warn", tip=words)
     return Cell(words, glyph="circle", tone="ok") if agent.connections else Cell(words, tone="text3")
 
 

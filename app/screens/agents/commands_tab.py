@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
@@ -79,7 +76,7 @@ class SaidAndDone(QWidget):
         self.no_result = QWidget()
         parts = (self.done_head, self.state, self.answer, self.why, (self.outcome, 1), (self.no_result, 1))
         done = vbox(*parts, spacing=8)
-        hbox((said, 1), (sent, 1), (done, 1), parent=self, margins=(16, 12, 16, 12), spacing=16)
+        hbox((said, 4), (sent, 5), (done, 4), parent=self, margins=(16, 12, 16, 12), spacing=16)
 
     @property
     def call_id(self) -> str:
@@ -107,15 +104,14 @@ class SaidAndDone(QWidget):
         if command.digest:
             facts.append(Property("Digest", short_digest(command.digest), mono=True, full=command.digest))
         show_facts(self.sent_facts, facts)
-        self.edited.setVisible(command.asked_first is not None)
+        self.edited.setVisible(bool(command.asked_first))
         self.edited.setText("An operator edited the arguments. It asked first for what stands below them.")
-        text = _json(command.parameters)
-        if command.asked_first is not None:
-            text = f"{text}\n\nFirst:\n{_json(command.asked_first)}"
-        self.sent.show_text(text)
+        first = f"\n\nFirst:\n{command.asked_first}" if command.asked_first else ""
+        self.sent.show_text(command.arguments + first)
 
     def _show_done(self, command: AgentCommand) -> None:
         state = command.verdict.value if command.verdict is not None else _STATES[command.fate]
+        self.done_head.set_title("It did" if command.fate is CommandFate.GIVEN else "What came of it")
         self.state.set_look(cell_look(state))
         took = f", {milliseconds(command.duration_ms)}" if command.fate is CommandFate.GIVEN else ""
         self.answer.setText(f"{fate_words(command).capitalize()}{took}.")
@@ -264,7 +260,3 @@ class CommandsTab(QWidget):
 def _text_of(command: AgentCommand) -> str:
     parts = (command.said, command.effect, command.device, command.tool, command.run, fate_words(command))
     return " ".join(one_line(part) for part in parts).casefold()
-
-
-def _json(value: Any) -> str:
-    return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)

@@ -15,7 +15,7 @@ from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenAgent, OpenQuery, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
-from app.text import count_words
+from app.text import count_words, plural
 from app.widgets.action import Action
 from app.widgets.buttons import Button
 from app.widgets.copyable_text import CopyableText
@@ -90,7 +90,7 @@ class AgentsScreen(Screen):
         self.setup.hide()
         left = QWidget()
         vbox((self.place, 1), parent=left)
-        self.panes_beside = MasterDetail(left, self.panel, (620, 640))
+        self.panes_beside = MasterDetail(left, self.panel, (570, 690))
         column = QWidget()
         hbox((self.panes_beside, 1), parent=column)
         vbox(self.head, separator(), (column, 1), parent=self)
@@ -190,7 +190,7 @@ class AgentsScreen(Screen):
         connected = sum(bool(agent.connections) for agent in self.state.agents.values())
         waiting = sum(agent.waiting for agent in self.state.agents.values())
         parts = [f"{count_words(connected)} of {count_words(all_agents)} connected"] if all_agents else []
-        parts += [f"{count_words(waiting)} wait for you"] if waiting else []
+        parts += [f"{plural(waiting, 'request waits', 'requests wait')} for you"] if waiting else []
         self.head.set_detail(", ".join(parts))
         none = self.state.loaded and not all_agents
         self.setup.setVisible(none)

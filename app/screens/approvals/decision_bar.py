@@ -227,7 +227,7 @@ class DecisionBar(QWidget):
         self.unlock.set_words(key_words)
         self.next.setVisible(final)
         self.deny.setVisible(not final)
-        self.edit.setVisible(not final)
+        self.edit.setVisible(not final and not now.asks)
         self.second.setVisible(not final and now.approvers > 1)
         self._show_words(now)
         self._show_name(now, locked or final)
@@ -252,9 +252,10 @@ class DecisionBar(QWidget):
         if narrow and several:
             self.hint.hide()
         room = not narrow and self.hint.isHidden() and not now.needs_name and not several
-        self.code.setVisible(room and not quiet and now.approval is not None)
+        self.code.setVisible(room and not quiet and not now.asks and now.approval is not None)
         crowded = narrow and not self.hint.isHidden()
-        alone = not several and not now.needs_name and not group
+        of_run = now.approval is not None and now.approval.run is not None
+        alone = not several and not now.needs_name and not now.asks and (not group or of_run)
         self.grant.setVisible(alone and not quiet and not crowded)
         if now.approval is not None:
             self.slots.show_request(now.approval)

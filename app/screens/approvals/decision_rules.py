@@ -10,6 +10,7 @@ from app.input_origin import Stake
 from app.screens.approvals.request_payload import DigestCheck
 from core.approvals.answering_rules import check_may_approve
 from core.approvals.models import Approval, ApprovalState
+from core.batch.questions import is_question
 from core.errors import Refused
 from core.fleet.models import Risk
 
@@ -56,6 +57,11 @@ class DecisionContext:
     unseen: str = ""
     typed: str = ""
     others: tuple[Approval, ...] = ()
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is the question of an approval step, which sends nothing."""
+        return self.approval is not None and is_question(self.approval.request)
 
     @property
     def needs_end(self) -> bool:
@@ -146,17 +152,21 @@ def operator_blocker(now: DecisionContext, operator: str) -> str:
 
 def grant_blocker(now: DecisionContext) -> str:
     """Why nothing can be remembered from this card; empty when it can."""
+    if now.asks:
+        return "A question is answered each time."
     if now.approval is not None and now.approval.approvers > 1:
         return "What several operators must approve is never granted by one."
     if now.needs_name:
         return "Critical risk is never remembered: it is approved each time."
-    if now.several_devices:
+    if now.several_devices and (now.approval is None or now.approval.run is None):
         return "Remember one request at a time: answer these first."
     return deny_blocker(now)
 
 
 def edit_blocker(now: DecisionContext) -> str:
     """Why the arguments cannot be changed here; empty when they can."""
+    if now.asks:
+        return "The question of a batch is answered; it cannot be edited."
     if now.others:
         return "Edit one request at a time."
     if now.masked:

@@ -17,6 +17,7 @@ from app.screens.approvals.grant_draft import (
     Breadth,
     GrantDraft,
     also_covered,
+    devices_of_run,
     fault_of,
     narrowest,
     scope_lines,
@@ -41,6 +42,7 @@ from core.errors import BadInput
 from core.text import shorten_middle
 
 WIDTH = 880
+MOST = 1_000_000
 MOST_VALUE = 40
 _USES: list[tuple[str, int | None]] = [
     ("once", 1), ("5 times", FEW_USES), ("20 times", 20), ("100 times", 100), ("as often as asked", None),
@@ -53,7 +55,7 @@ _LASTS = [
     ("7 days", timedelta(days=7)),
     ("30 days", timedelta(days=30)),
 ]
-_RUN, _SCOPE = "run", "scope"
+_RUN, _ALL, _SCOPE = "run", "all", "scope"
 
 
 class ArgumentRow(QWidget):
@@ -159,8 +161,13 @@ class GrantDialog(Dialog):
 
     def _form(self, draft: GrantDraft) -> QWidget:
         approval = self._approval
-        self.scope = Segmented([(_RUN, "For this run"), (_SCOPE, "For a scope")], "How far it reaches")
+        parts = [(_RUN, "For this run"), (_ALL, "For this run, all devices"), (_SCOPE, "For a scope")]
+        self.scope = Segmented(parts, "How far it reaches")
         self.scope.choose(_SCOPE)
+        run = self._state.runs.get(approval.run or "")
+        production = {device.name for device in self._state.devices.values() if device.production}
+        self._all, why = devices_of_run(approval, run.devices if run is not None else [], production)
+        self.scope.set_part_enabled(_ALL, bool(self._all), why)
         self.scope.set_part_enabled(_RUN, approval.run is not None, "This request belongs to no run.")
         self.devices = TypedField("Devices", mono=True)
         self.devices.setText(approval.request.device)
@@ -228,11 +235,21 @@ class GrantDialog(Dialog):
         """
         return next(one for one in self.rows if one.argument.name == name)
 
+    def choose_all_devices(self) -> None:
+        """Begin with all devices of the run: the card is about several of them."""
+        self.scope.choose(_ALL if self._all else _RUN)
+        self._choose_scope()
+
     def _choose_scope(self) -> None:
         """For a run everything is as narrow as can be; a scope may be widened."""
-        only_run = self.scope.current() == _RUN
+        only_run = self.scope.current() != _SCOPE
         if only_run:
-            self.devices.setText(self._approval.request.device)
+            all_devices = self.scope.current() == _ALL
+            self.devices.setText(", ".join(self._all) if all_devices else self._approval.request.device)
+            if all_devices:
+                enough = (row for row, (_, count) in enumerate(_USES) if (count or MOST) >= len(self._all))
+                # A pattern stands for more devices than there are names.
+                self.uses.setCurrentIndex(len(_USES) - 1 if self._all == ["*"] else next(enough))
             self.actors.setText(self._approval.actor)
             for row in self.rows:
                 row.widen(Breadth.EXACT)
@@ -247,7 +264,7 @@ class GrantDialog(Dialog):
         draft = self.draft
         draft.devices = _parts(self.devices.text())
         draft.actors = _parts(self.actors.text())
-        draft.run = self._approval.run if self.scope.current() == _RUN else None
+        draft.run = self._approval.run if self.scope.current() != _SCOPE else None
         draft.uses = self.uses.currentData()
         draft.lasts = _LASTS[self.lasts.currentIndex()][1]
         try:

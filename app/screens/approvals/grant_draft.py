@@ -6,7 +6,7 @@ It begins as narrow as it can be: this device, this asker, every argument as it 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -23,6 +23,8 @@ from core.ids import new_id
 from core.policy.constraints import Constraint
 
 FEW_USES = 5
+# What a grant may name.
+MOST_DEVICES = 100
 
 
 class Breadth(StrEnum):
@@ -142,6 +144,26 @@ def narrowest(approval: Approval) -> GrantDraft:
         arguments=[Argument(name, value) for name, value in sorted(request.parameters.items())],
         uses=1 if risky else FEW_USES,
         lasts=timedelta(minutes=15) if risky else timedelta(hours=1),
+    )
+
+
+def devices_of_run(
+    approval: Approval, devices: Sequence[str], production: Collection[str]
+) -> tuple[list[str], str]:
+    """The devices of the request's run that a grant may name together, or why there are none.
+
+    Production devices and the others are never in one grant, as they are on no card together.
+    """
+    if len(devices) < 2:
+        return [], "The run is on one device."
+    alike = [device for device in devices if (device in production) == approval.production]
+    if len(alike) <= MOST_DEVICES:
+        return alike, ""
+    if len(alike) == len(devices):
+        return ["*"], ""
+    return (
+        [],
+        f"More than {MOST_DEVICES} devices stand beside others that are apart; name them as a scope.",
     )
 
 

@@ -11,8 +11,9 @@ from PySide6.QtCore import QObject, Qt
 
 from app.items.keyed_model import KeyedModel
 from app.screens.approvals.decision_rules import fates_words
+from app.screens.approvals.question_section import question_of, summary_words
 from app.screens.approvals.request_groups import Group, count_words_of, device_words
-from app.text import one_line
+from app.text import one_line, plural
 from app.theme.status_styles import risk_look
 from core.approvals.models import Approval, ApprovalState
 
@@ -37,11 +38,13 @@ class QueueCard:
     @property
     def summary(self) -> str:
         """What the requests would do, and how often."""
-        return one_line(self.approval.decision.summary) + count_words_of(self.members)
+        return summary_words(self.approval) + count_words_of(self.members)
 
     @property
     def devices(self) -> str:
-        """The devices in a few words."""
+        """The devices in a few words; of a question how many."""
+        if (asked := question_of(self.approval.request)) is not None:
+            return plural(len(asked.devices), "device")
         return one_line(device_words(member.request.device for member in self.members))
 
     @property

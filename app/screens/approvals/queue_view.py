@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QListView, QStyleOptionViewItem
 from app.items.item_view import ENTER, ItemDelegate, ItemView
 from app.items.keyed_model import ITEM_ROLE, Index
 from app.records.asker import asker_words
+from app.screens.approvals.question_section import question_of
 from app.screens.approvals.queue_model import QueueCard, QueueModel, needs_words
 from app.screens.approvals.text import TimeLeft, clock_words
 from app.text import one_line
@@ -104,7 +105,7 @@ class QueueDelegate(ItemDelegate):
 
     def _paint_last(self, painter: QPainter, rect: QRectF, card: QueueCard, theme: Theme) -> None:
         one = card.approval
-        tool = one_line(one.request.tool_name)
+        tool = "question" if question_of(one.request) else one_line(one.request.tool_name)
         asker = f"run {one.run}" if one.run and not one.actor.startswith("agent:") else asker_words(one.actor)
         needs = needs_words(one) if one.approvers > 1 and one.state is ApprovalState.WAITING else ""
         note = ("" if card.fate else card.alike) or needs

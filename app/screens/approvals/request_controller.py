@@ -105,7 +105,8 @@ class RequestController(QWidget):
         self._drop_answers()
         self._since = time.monotonic()
         device = self._state.devices.get(one.request.device)
-        self.card.show_request(one, device.platform if device else "", None, others)
+        production = {device.name for device in self._state.devices.values() if device.production}
+        self.card.show_request(one, device.platform if device else "", None, others, production)
         self._show_agent()
         self.bar.start_guard()
         if self._left_over is not None:
@@ -412,6 +413,8 @@ class RequestController(QWidget):
         sheet = GrantDialog(
             self.window(), shown, self._nav.keys.unlocked or "", self._state, self._nav.by_hand
         )
+        if now.several_devices:
+            sheet.choose_all_devices()
         sheet.why_not = lambda: approve_blocker(self.situation())
         sheet.agreed.connect(lambda terms: self._grant(sheet, terms))
         sheet.begin()
@@ -419,7 +422,9 @@ class RequestController(QWidget):
     def _grant(self, sheet: GrantDialog, terms: GrantTerms) -> None:
         members = self._members()
         now = self.situation()
-        if approve_blocker(now) or now.several_devices or [one.id for one in members[:1]] != [terms.approval]:
+        # The others of a group are judged again under the grant, which is of their run then.
+        beyond = now.several_devices and terms.run is None
+        if approve_blocker(now) or beyond or [one.id for one in members[:1]] != [terms.approval]:
             return
         try:
             grant = self._nav.keys.sign_grant(terms)

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app.records.asker import asker_words, is_agent
+from app.screens.approvals.question_section import question_of, summary_words
 from app.screens.approvals.request_groups import count_words_of, device_words
 from app.screens.approvals.text import clock_words, local_time
 from app.text import one_line
@@ -106,17 +107,20 @@ class RequestHeader(QWidget):
         self.risk.set_risk(decision.risk.value)
         self.summary.set_tone("critical" if decision.risk is Risk.CRITICAL else "text")
         self._platform.set_icon(_PLATFORMS.get(platform, "device"))
-        self._tool.set_text(one_line(request.tool_name))
+        asked = question_of(request)
+        self._tool.set_text("question" if asked else one_line(request.tool_name))
         self._asker.set_icon("agent" if is_agent(approval.actor) else "operator")
         self.actor.set_text(asker_words(approval.actor, approval.program))
         self._asked.setText(f"asked {local_time(approval.asked_at)}")
 
     def show_devices(self, approval: Approval, others: tuple[Approval, ...]) -> None:
         """Say on which devices, and how many; fewer as soon as one of them was answered elsewhere."""
-        device = one_line(device_words(one.request.device for one in (approval, *others)))
+        asked = question_of(approval.request)
+        members = (approval, *others)
+        device = asked.where if asked else one_line(device_words(one.request.device for one in members))
         self.strip.set_detail(device)
         self.device.setText(device)
-        self._summary = one_line(approval.decision.summary) + count_words_of((approval, *others))
+        self._summary = summary_words(approval) + count_words_of(members)
         self._show_summary()
 
     def show_change(self, words: str) -> None:

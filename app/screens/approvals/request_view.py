@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 from PySide6.QtCore import Qt, Signal
@@ -18,6 +18,7 @@ from app.screens.approvals.content_section import ContentSection
 from app.screens.approvals.edited_section import EditedSection
 from app.screens.approvals.group_section import GroupSection
 from app.screens.approvals.preview_section import SCREEN_TOOLS, PreviewData, ScreenSection
+from app.screens.approvals.question_section import QuestionSection
 from app.screens.approvals.request_header import RequestHeader
 from app.screens.approvals.request_payload import DigestCheck, RequestPayload, request_payload
 from app.screens.approvals.text import unproved_words
@@ -40,6 +41,9 @@ _DIGEST_NOTES = {
     DigestCheck.FITS: "digest fits the bytes",
     DigestCheck.DIFFERS: "digest does not fit the bytes",
 }
+
+
+_SIGNED = "Exactly what is signed; nothing is sent"
 
 
 class RequestView(QWidget):
@@ -78,6 +82,7 @@ class RequestView(QWidget):
 
     def _make_parts(self) -> None:
         self.group = GroupSection()
+        self.question = QuestionSection()
         self.edited = EditedSection()
         self.target = ScreenSection()
         self.bytes = ContentSection("Exactly what will be sent")
@@ -102,6 +107,7 @@ class RequestView(QWidget):
         left = QWidget()
         vbox(
             self.group,
+            self.question,
             self.edited,
             self.target,
             self.bytes,
@@ -145,9 +151,15 @@ class RequestView(QWidget):
         platform: str,
         contract: Contract | None,
         others: tuple[Approval, ...] = (),
+        production: Collection[str] = (),
     ) -> None:
-        """Show a request from its beginning, with those of a group that one act answers with it."""
+        """Show a request from its beginning, with those of a group that one act answers with it.
+
+        `production` are the names of all production devices.
+        """
         self.approval = approval
+        self.question.show_request(approval, production)
+        asks = not self.question.isHidden()
         self.sent = sent = request_payload(approval.request, approval.decision.findings)
         self._finding = 0
         self.show_others(others)
@@ -162,6 +174,9 @@ class RequestView(QWidget):
             self.rest.show_part(sent.others, sent.masked)
         placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
         self.findings.show_findings(approval.decision.findings, placed)
+        # A question sends nothing: there is nothing to find in it, and nothing to undo.
+        for part in (self.findings, self.undo):
+            part.setVisible(not asks)
         self.undo.show_undo(approval.decision, "Undo in Runs…" if approval.run else "")
         self.reasons.show_reasons(approval.decision, _more_reasons(approval))
         self.said.show_said(approval.said, approval.actor, approval.program)
@@ -170,7 +185,7 @@ class RequestView(QWidget):
         self.middle.verticalScrollBar().setValue(0)
         self._set_tab_order()
         self.end_banner.hide()
-        self.bytes.set_title("Exactly what will be sent")
+        self.bytes.set_title(_SIGNED if asks else "Exactly what will be sent")
         self._show_banner(sent, approval)
 
     def show_helpers(self, helpers: list[Helper]) -> None:
@@ -259,7 +274,8 @@ class RequestView(QWidget):
         """Take over the newest state of the request that is shown already."""
         self.approval = approval
         if approval.state is not ApprovalState.WAITING:
-            self.bytes.set_title("Exactly what was asked for")
+            asked = "Exactly what was asked" if not self.question.isHidden() else "Exactly what was asked for"
+            self.bytes.set_title(asked)
 
     def show_facts(self, contract: Contract | None, signer: str) -> None:
         """Show what the approval binds; the contract's source is known once it has been read."""
@@ -275,9 +291,12 @@ class RequestView(QWidget):
             rows.append(Property("Run", f"{one_line(approval.run)}{step}", link="run"))
         tool = f"{one_line(request.tool_name)}@{request.contract[:4]}"
         tone = "fail" if sent.digest is DigestCheck.DIFFERS else "text"
+        if self.question.isHidden():
+            rows += [
+                Property("Contract", tool, mono=True, full=request.contract),
+                Property("Effect", f"{effect}{source}"),
+            ]
         rows += [
-            Property("Contract", tool, mono=True, full=request.contract),
-            Property("Effect", f"{effect}{source}"),
             Property("Digest", short_digest(request.digest), mono=True, tone=tone, full=request.digest),
             Property("Checked", _DIGEST_NOTES[sent.digest], tone="fail" if tone == "fail" else "text3"),
             Property("Signs with", signer or "no key is unlocked", tone="text" if signer else "text3"),

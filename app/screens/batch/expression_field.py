@@ -39,14 +39,16 @@ def whole_expression(shown: str) -> str:
     return shown if OPEN in shown or not stripped else f"{OPEN} {stripped} {CLOSE}"
 
 
-def trial_words(trial: ExpressionTrial, skipped: int = 0) -> str:
-    """What is wrong with an expression, or what it gives; `skipped` signs of its first line are not shown."""
+def trial_words(trial: ExpressionTrial, where: str, skipped: int = 0) -> str:
+    """What is wrong with an expression, or what it gives, and `where`.
+
+    `skipped` signs of its first line are not shown.
+    """
     if trial.problem:
         column = trial.column - (skipped if trial.line == 1 else 0)
         return f"Line {trial.line}, column {max(1, column)}: {trial.problem}"
     if not trial.value:
         return trial.unknown
-    where = f" on {trial.device} in {trial.run}" if trial.run else ""
     shown = one_line(trial.value)
     return f"Gives {shown[:LONGEST_SHOWN]}{'…' if len(shown) > LONGEST_SHOWN else ''}{where}."
 
@@ -162,7 +164,7 @@ class ExpressionField(QWidget):
     """One expression, without its brackets, and below it what is wrong with it, or its value.
 
     Signals:
-        typed: somebody changed it; `text()` is the text as the batch has it.
+        typed: it was changed by typing; `text()` is the text as the batch has it.
     """
 
     typed = Signal()
@@ -196,10 +198,10 @@ class ExpressionField(QWidget):
         self.show_trial(None)
         self.typed.emit()
 
-    def show_trial(self, trial: ExpressionTrial | None) -> None:
-        """Say what is wrong, where, or what the expression gives; None while that is not known."""
+    def show_trial(self, trial: ExpressionTrial | None, where: str = "") -> None:
+        """Say what is wrong, or what the expression gives and `where`; None while that is not known."""
         failed = trial is not None and bool(trial.problem)
-        words = trial_words(trial, self._skipped) if trial is not None else ""
+        words = trial_words(trial, where, self._skipped) if trial is not None else ""
         self.message.setText(words)
         self.message.set_tone("fail" if failed else "text3")
         self.message.setVisible(bool(words))

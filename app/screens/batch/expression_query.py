@@ -10,20 +10,19 @@ from PySide6.QtCore import QObject, Signal
 from app.query import Query, quietly
 from app.screens.batch.document import BatchDocument, DraftStep
 from app.service_client import ConsoleLink
-from core.batch.expression_trial import ExpressionTrial, Place, ReadableValues
-from core.errors import BadInput
+from core.batch.expression_trial import MOST_ASKED, AskedExpression, ExpressionTrials, Place
 from core.service.console import Console
 
 PAUSE_MS = 250
 Asked: TypeAlias = tuple[Place, str]
-Answer: TypeAlias = tuple[ReadableValues, dict[Asked, ExpressionTrial]]
+Answer: TypeAlias = tuple[ExpressionTrials, list[Asked]]
 
 
 class ExpressionQuery(QObject):
     """Follows the open step, a moment after each change; nothing is ever sent to a device.
 
     Signals:
-        known(readable, trials): a `ReadableValues`, and the `ExpressionTrial` of each place and text.
+        known(trials, asked): `ExpressionTrials`, and the places and texts of which they are.
     """
 
     known = Signal(object, object)
@@ -50,18 +49,12 @@ class ExpressionQuery(QObject):
         self.stop()
         if self._link is None or self._query is None or not self._link.connected:
             return
-        try:
-            batch = content.as_batch()
-        except BadInput:
-            return  # what is wrong with it stands on its card
+        asked = list(expressions)[:MOST_ASKED]
 
         async def ask(console: Console) -> Answer:
-            readable = await console.runs.readable(batch, step.id)
-            trials = {
-                (place, text): await console.runs.try_expression(batch, step.id, place, text)
-                for place, text in expressions
-            }
-            return readable, trials
+            batch = content.as_batch()  # what is wrong with it stands on its card
+            wanted = [AskedExpression(place=place, text=text) for place, text in asked]
+            return await console.runs.try_expressions(batch, step.id, wanted), asked
 
         self._query.load(ask)
 

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from app.forms import SchemaForm
 from app.screens.batch.document import DraftStep
 from app.screens.batch.expression_field import ExpressionField, whole_expression
+from app.screens.batch.expression_query import Asked
 from app.screens.batch.flow_schema import approval_schema, recovery_schema, step_schema
 from app.screens.batch.tool_catalog import ToolEntry
 from app.widgets.banner import Notice
@@ -20,7 +21,7 @@ from app.widgets.buttons import IconButton
 from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import Section
-from core.batch.expression_trial import ExpressionTrial, Place, Readable, ReadableValues
+from core.batch.expression_trial import ExpressionTrial, Place, Readable
 from core.fleet.models import Effect
 from core.schema_forms.json_values import same_json
 
@@ -241,15 +242,17 @@ class FlowForm(Section):
         fields += [(field, "expect") for field in self.expect.fields]
         return [(field, place, text) for field, place in fields if (text := field.text())]
 
-    def show_values(self, readable: ReadableValues) -> None:
-        """What the expressions may read. A condition cannot read the step's own result."""
-        self.when.set_values([one for one in readable.values if not one.path.startswith("result")])
-        self.expect.set_values(readable.values)
+    def show_trials(
+        self, readable: Sequence[Readable], trials: Mapping[Asked, ExpressionTrial], where: str
+    ) -> None:
+        """What the expressions may read, and what those give that still say the same.
 
-    def show_trials(self, trials: Mapping[tuple[Place, str], ExpressionTrial]) -> None:
-        """What the expressions give, or what is wrong with them; of those that still say the same."""
+        A condition cannot read the step's own result.
+        """
+        self.when.set_values([one for one in readable if not one.path.startswith("result")])
+        self.expect.set_values(readable)
         for field, place, text in self.expressions():
-            field.show_trial(trials.get((place, text)))
+            field.show_trial(trials.get((place, text)), where)
 
     # What is wrong
 

@@ -39,7 +39,7 @@ from app.widgets.action import Action
 from app.widgets.labels import separator, set_surface
 from app.widgets.layouts import vbox
 from app.widgets.redo_key import REDO_TOO
-from core.batch.expression_trial import ExpressionTrial, ReadableValues
+from core.batch.expression_trial import ExpressionTrials
 from core.batch.models import Plan
 from core.batch.templates import texts_with_expressions
 from core.errors import BadInput
@@ -424,10 +424,9 @@ class BatchScreen(Screen):
             if not secrets.intersection(path)
         ][:MOST_TRIED]
 
-    def _show_expressions(self, readable: ReadableValues, trials: dict[Asked, ExpressionTrial]) -> None:
+    def _show_expressions(self, trials: ExpressionTrials, asked: list[Asked]) -> None:
         if (step := self.editor.current) is not None:
-            self.step.flow.show_values(readable)
-            self.step.show_trials(self._argument_texts(step), trials)
+            self.step.show_trials(self._argument_texts(step), trials, asked)
 
     def _type_flow(self, flow: object) -> None:
         if (step := self.editor.current) is not None and isinstance(flow, dict):

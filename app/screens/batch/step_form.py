@@ -6,7 +6,7 @@ While the batch itself is open, its form stands here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -34,7 +34,7 @@ from app.widgets.fields import Field, mark_failed
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.util import ScrollArea
-from core.batch.expression_trial import ExpressionTrial
+from core.batch.expression_trial import ExpressionTrials
 from core.batch.models import STEP_ID
 from core.fleet.models import OTHERWISE, Effect
 from core.schema_forms.json_values import same_json
@@ -237,12 +237,15 @@ class StepForm(QWidget):
         self._arrange_head()
 
     def show_trials(
-        self, arguments: Sequence[tuple[str, str]], trials: Mapping[Asked, ExpressionTrial]
+        self, arguments: Sequence[tuple[str, str]], trials: ExpressionTrials, asked: Sequence[Asked]
     ) -> None:
         """Say what expressions give; `arguments` has names of arguments with the texts that hold some."""
-        self.flow.show_trials(trials)
-        found = [(name, trials["with", text]) for name, text in arguments if ("with", text) in trials]
-        self.filled.setText("\n".join(f"{one_line(name)}: {trial_words(trial)}" for name, trial in found))
+        where = f" on {trials.device} in {trials.run}" if trials.run else ""
+        known = dict(zip(asked, trials.trials, strict=True))
+        self.flow.show_trials(trials.readable, known, where)
+        found = [(name, known["with", text]) for name, text in arguments if ("with", text) in known]
+        lines = (f"{one_line(name)}: {trial_words(trial, where)}" for name, trial in found)
+        self.filled.setText("\n".join(lines))
         self.filled.set_tone("fail" if any(trial.problem for _, trial in found) else "text3")
         self.filled.setVisible(bool(found))
 

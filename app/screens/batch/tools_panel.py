@@ -170,6 +170,10 @@ class ToolsPanel(QFrame):
             self.place.show_content()
 
     def _add_first(self) -> None:
+        named = self._offer.find(self.search.text().strip())
+        if named is not None:
+            self.typed.emit(named.tool.tool_name)
+            return
         if self._found is not None and self._found.loading:
             self._adds_first = True  # as soon as it is known which one that is
             self._found.refresh()

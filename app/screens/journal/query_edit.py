@@ -47,7 +47,8 @@ class QueryEdit(QLineEdit):
         self.setAccessibleName("Query")
         self.setPlaceholderText("tool:type_text status:failure device:lab-* since:1h")
         self._count = ""
-        self._error_at: int | None = None
+        # The place from which the text is underlined as wrong; see `mark_error`.
+        self.error_at: int | None = None
         self._history: list[str] = []
         self._history_at = -1
         self.suggestions: CompletionPopup | None = None
@@ -70,8 +71,8 @@ class QueryEdit(QLineEdit):
 
     def mark_error(self, place: int | None) -> None:
         """Underline what is wrong from this place on; None takes the mark away."""
-        if place != self._error_at:
-            self._error_at = place
+        if place != self.error_at:
+            self.error_at = place
             self.update()
 
     def set_history(self, history: list[str]) -> None:
@@ -207,7 +208,7 @@ class QueryEdit(QLineEdit):
         theme = theme_of(self)
         painter = QPainter(self)
         rect = self.rect().toRectF()
-        edge = "fail" if self._error_at is not None else "accent" if self.hasFocus() else "control"
+        edge = "fail" if self.error_at is not None else "accent" if self.hasFocus() else "control"
         painting.box(painter, rect, RADIUS.control, theme.color("sunken"), theme.color(edge))
         tokens = self._tokens()
         clip = QRectF(_LEFT, 2, self.width() - _LEFT - self.textMargins().right(), self.height() - 4)
@@ -253,9 +254,9 @@ class QueryEdit(QLineEdit):
         painter.drawText(QPointF(left, base), self.text()[span.start : span.value_start])
 
     def _paint_error(self, painter: QPainter, theme: Theme) -> None:
-        if self._error_at is None:
+        if self.error_at is None:
             return
-        start = min(self._error_at, len(self.text()))
+        start = min(self.error_at, len(self.text()))
         end = next((span.end for span in terms_of(self.text()) if span.start <= start < span.end), start + 1)
         left, right = self.x_of(start), max(self.x_of(end), self.x_of(start) + 7)
         painter.setPen(QPen(theme.color("fail"), 2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from pydantic import Field
 
@@ -111,10 +110,10 @@ class CommandFate(StrEnum):
 class AgentCommand(FrozenModel):
     """One command of an agent: what it said it would do, what was sent for it, and what came of that.
 
-    `parameters` and `asked_first` are redacted; `asked_first` are the arguments before an operator edited
-    them, else null. `effect` is the policy's sentence about what the arguments do. `by` is the operator or
-    grant that decided last; empty if the policy did. `outcome` is the beginning of the result as text. `seq`
-    is the number of its first entry.
+    `arguments` are redacted, as JSON text; `asked_first` are those before an operator edited them, empty if
+    none did. `effect` is the policy's sentence about what the arguments do. `by` is the operator or grant
+    that decided last; empty if the policy did. `outcome` is the result as text. All texts are cut at some
+    thousand characters. `seq` is the number of its first entry.
     """
 
     call_id: str
@@ -125,8 +124,8 @@ class AgentCommand(FrozenModel):
     tool: str
     said: str = ""
     digest: str = ""
-    parameters: Any = None
-    asked_first: Any = None
+    arguments: str = ""
+    asked_first: str = ""
     effect: str = ""
     fate: CommandFate = CommandFate.OPEN
     by: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Literal
@@ -13,14 +14,7 @@ from pydantic import ValidationError
 from core.audit.entries import Entry, Kind
 from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
-from core.batch.expression_trial import (
-    ExpressionTrial,
-    Known,
-    Place,
-    ReadableValues,
-    readable_values,
-    try_expression,
-)
+from core.batch.expression_trial import AskedExpression, ExpressionTrials, Known, try_expressions
 from core.batch.expressions import DeviceFacts
 from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
@@ -67,6 +61,11 @@ MOST_SAID = 20_000
 _LONGEST_NAME = 200
 # Of the commands of a run that failed: for how many alternatives are looked for.
 _MOST_WITH_ALTERNATIVES = 10
+# Of how many devices the tools are looked at for the types in expressions, and of how many of the latest runs
+# the batches, for one whose results they are tried on.
+_MOST_ASKED_FOR_TOOLS = 50
+_MOST_RUNS_TRIED = 50
+_PLAIN_NAME = re.compile(r"[\w ,.()-]+", re.ASCII)
 
 
 class LocalRuns(ClientApi, RunsApi):
@@ -87,16 +86,17 @@ class LocalRuns(ClientApi, RunsApi):
         }
         return planner.plan(devices, leads)
 
-    async def readable(self, batch: Batch, step: str) -> ReadableValues:
-        return readable_values(batch, step, await self._known(batch))
-
-    async def try_expression(self, batch: Batch, step: str, place: Place, text: str) -> ExpressionTrial:
-        return try_expression(batch, step, place, text, await self._known(batch))
+    async def try_expressions(
+        self, batch: Batch, step: str, asked: list[AskedExpression]
+    ) -> ExpressionTrials:
+        return try_expressions(batch, step, asked, await self._known(batch))
 
     async def _known(self, batch: Batch) -> Known:
         """The tools of the devices that a batch is for, and its latest run on one of them."""
         devices, earlier = RunDevices(self._service.fleet), await self._latest_run_of(batch.name)
-        names = [device.name for device in matching_devices(self._client, batch.targets)]
+        names = [device.name for device in matching_devices(self._client, batch.targets)][
+            :_MOST_ASKED_FOR_TOOLS
+        ]
         schemas = {
             step.id: tool.output_schema
             for step in flatten(batch.steps)
@@ -107,10 +107,12 @@ class LocalRuns(ClientApi, RunsApi):
         return Known(schemas, devices.facts(read[0]) if read[0] else DeviceFacts(), earlier)
 
     async def _latest_run_of(self, name: str) -> Run | None:
-        """The latest run of a batch of this name, of its first device only."""
+        """The latest run of a batch of this name, of its first device only; one of long ago may be missed."""
         journal = self._service.journal
         await journal.settle()
-        page = await journal.query(f"kind:{Kind.RUN_STARTED}", limit=MOST_RUNS)
+        # The text only narrows the search: others may contain it, and a name may be escaped in an entry.
+        narrowed = f" {quoted(name)}" if _PLAIN_NAME.fullmatch(name) else ""
+        page = await journal.query(f"kind:{Kind.RUN_STARTED}{narrowed}", limit=_MOST_RUNS_TRIED)
         for entry in page.entries:
             event = RunStarted.read(entry.body)
             if entry.run and event.devices and (event.batch.get("name"), event.kind_) == (name, "batch"):

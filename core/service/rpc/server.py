@@ -152,6 +152,7 @@ async def _greet(
 
     None if the hello is refused or does not arrive.
     """
+    console: Console | None = None
     try:
         async with asyncio.timeout(HELLO_WITHIN):
             hello = protocol.read_hello(await connection.recv())
@@ -165,7 +166,8 @@ async def _greet(
             await connection.send(protocol.encode_error(None, error.info), text=True)
             await connection.close(1008, "The hello was refused.")
     except (TimeoutError, ConnectionClosed):
-        pass
+        if console is not None:
+            await console.close()
     return None
 
 

@@ -60,7 +60,7 @@ def test_the_list_says_who_is_connected_with_what_and_how_much_was_given(
         assert night.endswith("\t88\t80\t6")
         assert "not connected" in tester
         assert tester.endswith("\t0\t0\t0")
-        assert page.detail == "1 of 3 connected, 1 wait for you"
+        assert page.detail == "1 of 3 connected, 1 request waits for you"
         assert page.name == CLERK
         page.filter("observe")
         await seen(lambda: len(page.rows()) == 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from datetime import datetime, timedelta
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -312,28 +312,35 @@ def test_a_card_that_is_read_is_held_and_let_go_again(play: Play) -> None:
 def test_time_runs_down_and_stands_still_while_paused_for_five_minutes_at_most() -> None:
     clock = TimeLeft()
     one = make_approval(1, left=600.0)
+    asked = asked_at(one)
     clock.note([one])
-    now = time.time()
-    assert 598 < clock.seconds(one, now) <= 600
-    assert 498 < clock.seconds(one, now + 100) <= 500
-    assert clock.seconds(one, now + 10_000) == 0
+    assert clock.seconds(one, asked) == pytest.approx(600)
+    assert clock.seconds(one, asked + 100) == pytest.approx(500)
+    assert clock.seconds(one, asked + 10_000) == 0
     paused = one.model_copy(update={"paused": True})
     clock.note([paused])
-    assert clock.seconds(paused, now + 299) == pytest.approx(600, abs=1)
-    assert clock.seconds(paused, now + 400) == pytest.approx(500, abs=1)
+    assert clock.seconds(paused, asked + 299) == pytest.approx(600)
+    assert clock.seconds(paused, asked + 400) == pytest.approx(500)
+
+
+def asked_at(approval: Approval) -> float:
+    """When a request with all its time left was asked, as a UNIX time."""
+    return datetime.fromisoformat(approval.expires_at).timestamp() - approval.remaining_s
 
 
 def test_a_second_pause_gets_only_what_the_first_left() -> None:
     clock = TimeLeft()
     one = make_approval(1, left=600.0)
-    began = time.time()
+    began = asked_at(one)
     clock.note([one.model_copy(update={"paused": True})])
-    later = make_approval(1, left=800.0).model_copy(update={"remaining_s": 600.0})  # 200 s on
+    # 200 s on.
+    ends = datetime.fromisoformat(one.expires_at) + timedelta(seconds=200)
+    later = one.model_copy(update={"expires_at": ends.isoformat()})
     clock.note([later])
     again = later.model_copy(update={"paused": True})
     clock.note([again])
-    assert clock.seconds(again, began + 200 + 99) == pytest.approx(600, abs=1)
-    assert clock.seconds(again, began + 200 + 150) == pytest.approx(550, abs=1)
+    assert clock.seconds(again, began + 200 + 99) == pytest.approx(600)
+    assert clock.seconds(again, began + 200 + 150) == pytest.approx(550)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,12 @@ from PySide6.QtWidgets import QApplication
 
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.fleet.screen import FleetScreen
+from app.screens.fleet.servers_tab import AGAIN_MS
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
 from core.approvals.models import Approval
 from core.audit.entries import Kind
+from core.fleet.models import Health
 from tests.fakes.desk import approve, deny, next_approval
 from tests.fakes.mcp_hosted import TOKEN
 from tests.fakes.mcp_server import rogue
@@ -262,7 +264,7 @@ def test_a_device_that_takes_none_says_which_line_goes_where(theme: Theme, tmp_p
 
 
 def test_the_list_follows_what_the_device_announces_and_all_is_reached_by_keyboard(
-    theme: Theme, tmp_path: Path
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(bay: Bay, page: ServersPage) -> None:
         await seen(lambda: page.offers("Add a server…"))
@@ -274,6 +276,14 @@ def test_the_list_follows_what_the_device_announces_and_all_is_reached_by_keyboa
         assert (await bay.beside.runs.get(run.summary.id)).summary.state.ended
         fleet = bay.desk.window.current
         assert isinstance(fleet, FleetScreen)
+        # That the device is busy, as with this very list, is no reason to read it again; other tools are.
+        again: list[int] = []
+        monkeypatch.setattr(page.tab._query, "refresh_within", again.append)
+        device, tools = bay.desk.state.devices[NAME], fleet.panel._tools.value
+        page.tab.show_device(device.model_copy(update={"health": Health.BUSY, "doing": "reads"}), tools)
+        assert not again
+        page.tab.show_device(device.model_copy(update={"tool_count": device.tool_count + 1}), tools)
+        assert again == [AGAIN_MS]
         fleet.panel.show_tab("overview")
         fleet.listing.view.setFocus()
         QTest.keyClick(fleet.listing.view, Qt.Key.Key_M)

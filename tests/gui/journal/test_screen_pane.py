@@ -12,8 +12,7 @@ from PySide6.QtTest import QTest
 
 from app.main import ConsoleApplication
 from app.screens.journal.attachments_tab import MOST_TEXT, read_text
-from app.screens.journal.screen import JournalScreen
-from app.screens.targets import OpenEntry, OpenQuery, OpenReplay, OpenRun
+from app.screens.targets import OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme
 from app.widgets.banner import Notice
 from app.widgets.code_view import CodeView
@@ -30,14 +29,8 @@ from tests.fakes.journal_proof import entry_bytes, prove_entry
 from tests.fakes.pictures import desktop_png
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.journal.page import open_entry
 from tests.gui.page import visible
-
-
-async def entry_of(desk: ConsoleApplication, seq: int, tab: str = "entry") -> JournalScreen:
-    desk.window.open("journal", OpenEntry(seq, tab))
-    screen: Any = desk.window.current
-    await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == seq)
-    return screen
 
 
 def first_seq(console: FakeConsole, query: str) -> int:
@@ -127,9 +120,9 @@ def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tm
 
     async def scenario(desk: ConsoleApplication) -> None:
         seq = first_seq(console, "kind:command_refused")
-        screen = await entry_of(desk, seq)
-        QTest.keyClick(screen.table, Qt.Key.Key_P)
-        proof = screen.pane.proof
+        journal = await open_entry(desk, seq)
+        journal.press(Qt.Key.Key_P)
+        proof = journal.screen.pane.proof
         await seen(lambda: proof.verdict.isVisible())
         assert proof.verdict.text() == "In the journal, unchanged."
         assert proof.checkpoint.toPlainText().startswith("qd-desk-1/journal\n18204\n")
@@ -150,10 +143,10 @@ def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> N
     console.fake_journal.proof = forged  # type: ignore[method-assign]  # the service lies here
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
-        await seen(lambda: screen.pane.proof.failure.isVisible())
-        assert not screen.pane.proof.verdict.isVisible()
-        assert "does not lead" in screen.pane.proof.failure.accessibleName()
+        journal = await open_entry(desk, first_seq(console, "kind:command_refused"), "proof")
+        await seen(lambda: journal.screen.pane.proof.failure.isVisible())
+        assert not journal.screen.pane.proof.verdict.isVisible()
+        assert "does not lead" in journal.screen.pane.proof.failure.accessibleName()
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -163,8 +156,8 @@ def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> No
     console.fail_next["proof"] = ServiceError("The line broke.")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
-        await seen(lambda: "The line broke." in screen.pane.proof.message.words())
+        journal = await open_entry(desk, first_seq(console, "kind:command_refused"), "proof")
+        await seen(lambda: "The line broke." in journal.screen.pane.proof.message.words())
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -177,11 +170,11 @@ def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) ->
 
     async def scenario(desk: ConsoleApplication) -> None:
         seq = first_seq(console, "tool:screenshot kind:result_recorded")
-        screen = await entry_of(desk, seq)
+        journal = await open_entry(desk, seq)
         entry = console.fake_journal.find(seq)
-        assert screen.pane.entry_tab.body.value == entry.body
-        assert screen.pane.entry_tab.facts.value("Command").text() == entry.call_id
-        titles = [label.text() for label in visible(screen.pane, ElidedLabel)]
+        assert journal.screen.pane.entry_tab.body.value == entry.body
+        assert journal.screen.pane.entry_tab.facts.value("Command").text() == entry.call_id
+        titles = [label.text() for label in visible(journal.screen.pane, ElidedLabel)]
         assert any(one.startswith(f"screenshot on {entry.device}, {entry.run} step") for one in titles)
 
     play_frame(theme, tmp_path, console, scenario)
@@ -194,17 +187,17 @@ def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_p
         console.write(Kind.COMMAND_SENT, "service", call_id=call, device="lab-lnx-01")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await entry_of(desk, 21, "around")
-        table = screen.pane.around.table
+        journal = await open_entry(desk, 21, "around")
+        table = journal.screen.pane.around.table
         await seen(lambda: table.rows_model.rowCount() == 21)
         assert [row.key for row in table.rows_model.items if row.tint] == ["23", "21"]
         assert table.current_key() == "21"
-        assert screen.pane.tabs.tabText(2) == "Around it 2"
+        assert journal.screen.pane.tabs.tabText(2) == "Around it 2"
         table.choose("23")
         table.setFocus()
         QTest.keyClick(table, Qt.Key.Key_Return)
-        await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 23)
-        assert screen.pane.current_tab() == "around"
+        await seen(lambda: journal.shown == 23)
+        assert journal.screen.pane.current_tab() == "around"
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -223,9 +216,9 @@ def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, t
     console.write(Kind.RESULT_RECORDED, "service", blobs=[picture, text, other, missing], body=body)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await entry_of(desk, 1, "pictures")
-        tab = screen.pane.pictures
-        assert screen.pane.tabs.tabText(3) == "Pictures 4"
+        journal = await open_entry(desk, 1, "pictures")
+        tab = journal.screen.pane.pictures
+        assert journal.screen.pane.tabs.tabText(3) == "Pictures 4"
         await seen(lambda: tab.findChildren(ImageView) and tab.findChildren(CodeView))
         await seen(lambda: tab.findChildren(Notice))
         view, box, notice = (tab.findChild(kind) for kind in (ImageView, CodeView, Notice))
@@ -243,9 +236,9 @@ def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_p
     console.fail_next["blob"] = JournalCorrupt("The blob is not what was stored.")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await entry_of(desk, 1, "pictures")
-        await seen(lambda: screen.pane.pictures.findChildren(Notice))
-        notice = screen.pane.pictures.findChild(Notice)
+        journal = await open_entry(desk, 1, "pictures")
+        await seen(lambda: journal.screen.pane.pictures.findChildren(Notice))
+        notice = journal.screen.pane.pictures.findChild(Notice)
         assert notice.accessibleName().startswith("The blob is not what was stored.")
 
     play_frame(theme, tmp_path, console, scenario)
@@ -269,20 +262,20 @@ def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_r
 
     async def scenario(desk: ConsoleApplication) -> None:
         seq = first_seq(console, query)
-        screen = await entry_of(desk, seq)
+        journal = await open_entry(desk, seq)
         opened: list[Any] = []
         desk.window.open = lambda name, target=None: opened.append((name, target))  # type: ignore[method-assign]
-        QTest.keyClick(screen.table, Qt.Key.Key_R)
+        journal.press(Qt.Key.Key_R)
         run = console.fake_journal.find(seq).run
         if in_run:
             assert opened == [("replay", OpenReplay(run=run, at=seq))]
-            QTest.mouseClick(screen.pane.run, Qt.MouseButton.LeftButton)
+            QTest.mouseClick(journal.screen.pane.run, Qt.MouseButton.LeftButton)
             entry = console.fake_journal.find(seq)
             assert opened[1] == ("runs", OpenRun(entry.run, entry.device, entry.step))
         else:
             assert opened == [("replay", OpenReplay(around=seq, at=seq))]
-            assert not screen.pane.run.isEnabled()
-            assert "no run" in screen.pane.run.toolTip()
+            assert not journal.screen.pane.run.isEnabled()
+            assert "no run" in journal.screen.pane.run.toolTip()
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -308,14 +301,14 @@ def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, t
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await entry_of(desk, 18_200, "proof")
-        await seen(lambda: screen.pane.proof.verdict.isVisible())
+        journal = await open_entry(desk, 18_200, "proof")
+        await seen(lambda: journal.screen.pane.proof.verdict.isVisible())
         before = console.asked.count("proof")
         for _ in range(8):
-            QTest.keyClick(screen.table, Qt.Key.Key_Down)
-        await seen(lambda: screen.pane.entry.seq == 18_192)
+            journal.press(Qt.Key.Key_Down)
+        await seen(lambda: journal.shown == 18_192)
         await seen(lambda: console.asked.count("proof") > before)
-        await seen(lambda: screen.pane.proof.verdict.isVisible())
+        await seen(lambda: journal.screen.pane.proof.verdict.isVisible())
         assert console.asked.count("proof") == before + 1
 
     play_frame(theme, tmp_path, console, scenario)

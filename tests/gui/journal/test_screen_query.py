@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,27 +24,14 @@ from app.screens.journal.query_terms import (
     without_term,
 )
 from app.screens.journal.screen import JournalScreen
-from app.screens.targets import OpenQuery
 from app.theme.theme import Theme
 from core.audit.query import TextTerm, parse_query
 from core.errors import ServiceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.journal.page import open_journal
 from tests.gui.page import button_named
-
-
-async def journal_of(desk: ConsoleApplication, query: str | None = None) -> JournalScreen:
-    desk.window.open("journal", None if query is None else OpenQuery(query))
-    screen: Any = desk.window.current
-    await seen(lambda: screen.feed.loaded and not screen.feed.loading)
-    return screen
-
-
-def type_in(screen: JournalScreen, text: str) -> None:
-    screen.bar.field.setFocus()
-    QTest.keyClicks(screen.bar.field, text)
-
 
 # The text
 
@@ -147,19 +133,19 @@ def test_the_beginning_of_a_key_offers_keys_and_tab_goes_on_to_its_values(
     theme: Theme, tmp_path: Path
 ) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        type_in(screen, "ve")
-        await seen(lambda: screen.bar.field.list_is_open())
-        assert screen.bar.field.suggestions.choices() == ["verdict"]
-        QTest.keyClick(screen.bar.field, Qt.Key.Key_Tab)
-        assert screen.bar.field.text() == "verdict:"
-        await seen(lambda: "unknown" in screen.bar.field.suggestions.choices())
-        QTest.keyClicks(screen.bar.field, "unk")
-        await seen(lambda: screen.bar.field.suggestions.choices() == ["unknown"])
-        QTest.keyClick(screen.bar.field, Qt.Key.Key_Tab)
-        assert screen.bar.field.text() == "verdict:unknown "
-        await seen(lambda: screen.feed.query == "verdict:unknown" and not screen.feed.loading)
-        entries = screen.table.entries
+        journal = await open_journal(desk)
+        journal.type("ve")
+        await seen(lambda: journal.offered)
+        assert journal.offered == ["verdict"]
+        journal.press_in_query(Qt.Key.Key_Tab)
+        assert journal.typed == "verdict:"
+        await seen(lambda: "unknown" in journal.offered)
+        QTest.keyClicks(journal.screen.bar.field, "unk")
+        await seen(lambda: journal.offered == ["unknown"])
+        journal.press_in_query(Qt.Key.Key_Tab)
+        assert journal.typed == "verdict:unknown "
+        await seen(lambda: journal.query == "verdict:unknown" and journal.settled)
+        entries = journal.screen.table.entries
         assert {entries.cell(row, 7).text for row in range(entries.rowCount())} == {"unknown"}
 
     play_frame(theme, tmp_path, story(), scenario)
@@ -169,10 +155,10 @@ def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Pat
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        type_in(screen, "actor:ag")
-        await seen(lambda: screen.bar.field.list_is_open())
-        model = screen.bar.field.suggestions.view.model()
+        journal = await open_journal(desk)
+        journal.type("actor:ag")
+        await seen(lambda: journal.offered)
+        model = journal.screen.bar.field.suggestions.view.model()
         shown = {model.index(row, 0).data() for row in range(model.rowCount())}
         assert shown == {one.value for one in console.fake_journal.facets("actor", "ag", 12)}
         spoken = str(model.index(0, 0).data(Qt.ItemDataRole.AccessibleTextRole))
@@ -183,11 +169,11 @@ def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Pat
 
 def test_enter_after_a_plain_word_looks_for_the_word(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        type_in(screen, "s")
-        await seen(lambda: screen.bar.field.list_is_open())
-        QTest.keyClick(screen.bar.field, Qt.Key.Key_Return)
-        assert screen.feed.query == "s"
+        journal = await open_journal(desk)
+        journal.type("s")
+        await seen(lambda: journal.offered)
+        journal.press_in_query(Qt.Key.Key_Return)
+        assert journal.query == "s"
 
     play_frame(theme, tmp_path, story(), scenario)
 
@@ -196,9 +182,9 @@ def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
     theme: Theme, tmp_path: Path
 ) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        field = screen.bar.field
-        type_in(screen, "tool:shell_execute actor:")
+        journal = await open_journal(desk)
+        field = journal.screen.bar.field
+        journal.type("tool:shell_execute actor:")
         await seen(field.list_is_open)
         for _ in "actor:":
             QTest.keyClick(field, Qt.Key.Key_Backspace)
@@ -207,21 +193,21 @@ def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
         QTest.keyClicks(field, "verdict:unknown")
         QTest.keyClick(field, Qt.Key.Key_Return)
         assert field.text() == "tool:shell_execute verdict:unknown"
-        assert screen.feed.query == "tool:shell_execute verdict:unknown"
+        assert journal.query == "tool:shell_execute verdict:unknown"
 
     play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_enter_takes_what_an_arrow_chose_and_else_applies_what_is_typed(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        field = screen.bar.field
-        type_in(screen, "verdict:un")
+        journal = await open_journal(desk)
+        field = journal.screen.bar.field
+        journal.type("verdict:un")
         await seen(field.list_is_open)
         QTest.keyClick(field, Qt.Key.Key_Return)
         assert field.text() == "verdict:un"
         field.clear()
-        type_in(screen, "verdict:un")
+        journal.type("verdict:un")
         await seen(field.list_is_open)
         QTest.keyClick(field, Qt.Key.Key_Down)
         chosen = field.suggestions.current()
@@ -235,29 +221,28 @@ def test_an_error_is_said_under_the_bar_with_its_column_and_the_rows_stay(
     theme: Theme, tmp_path: Path
 ) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        before = screen.table.entries.rowCount()
-        type_in(screen, "tool:screenshot statos:failure")
-        QTest.keyClick(screen.bar.field, Qt.Key.Key_Return)
-        assert screen.bar.error.isVisible()
-        assert screen.bar.error.text().startswith("Column 17: there is no field 'statos'")
-        assert "Allowed: did you mean status?" in screen.bar.error.text()
-        assert screen.bar.field._error_at == 16
-        assert screen.table.entries.rowCount() == before
-        QTest.keyClick(screen.bar.field, Qt.Key.Key_Backspace)
-        assert not screen.bar.error.isVisible()
+        journal = await open_journal(desk)
+        before = journal.rows
+        journal.type("tool:screenshot statos:failure")
+        journal.press_in_query(Qt.Key.Key_Return)
+        assert journal.problem.startswith("Column 17: there is no field 'statos'")
+        assert "Allowed: did you mean status?" in journal.problem
+        assert journal.underlined_from == 16
+        assert journal.rows == before
+        journal.press_in_query(Qt.Key.Key_Backspace)
+        assert not journal.problem
 
     play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_term_that_is_still_being_typed_is_no_error(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        type_in(screen, "kind:res")
-        screen.bar._apply_typed()
-        assert not screen.bar.error.isVisible()
-        screen.table.setFocus()
-        assert screen.bar.error.isVisible(), "whoever goes on is told"
+        journal = await open_journal(desk)
+        journal.type("kind:res")
+        await journal.pause_typing()
+        assert not journal.problem
+        journal.screen.table.setFocus()
+        assert journal.problem, "whoever goes on is told"
 
     play_frame(theme, tmp_path, story(), scenario)
 
@@ -266,30 +251,30 @@ def test_the_count_says_how_many_of_how_many_and_how_long_it_took(theme: Theme, 
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk, "tool:screenshot")
+        journal = await open_journal(desk, "tool:screenshot")
         count = len(console.fake_journal.matching("tool:screenshot"))
-        await seen(lambda: screen.bar.field._count == f"{count} of 18,204 entries, 3 ms")
+        await seen(lambda: journal.count_words == f"{count} of 18,204 entries, 3 ms")
 
     play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_cross_brings_everything_back(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk, "tool:screenshot")
-        few = screen.table.entries.rowCount()
-        QTest.mouseClick(button_named(screen.bar, "Clear the query"), Qt.MouseButton.LeftButton)
-        await seen(lambda: screen.feed.query == "" and not screen.feed.loading)
-        assert screen.table.entries.rowCount() > few
+        journal = await open_journal(desk, "tool:screenshot")
+        few = journal.rows
+        QTest.mouseClick(button_named(journal.screen.bar, "Clear the query"), Qt.MouseButton.LeftButton)
+        await seen(lambda: journal.query == "" and journal.settled)
+        assert journal.rows > few
 
     play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk, "tool:screenshot")
-        screen.bar.set_query("status:failure")
-        screen.bar.set_query("")
-        field = screen.bar.field
+        journal = await open_journal(desk, "tool:screenshot")
+        journal.look_for("status:failure")
+        journal.look_for("")
+        field = journal.screen.bar.field
         field.setFocus()
         QTest.keyClick(field, Qt.Key.Key_Up)
         assert field.text() == "status:failure"
@@ -305,32 +290,32 @@ def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, t
 @pytest.mark.parametrize("keys", ["/", "Ctrl+F"])
 def test_keys_lead_into_the_query_and_escape_out_of_it(theme: Theme, tmp_path: Path, keys: str) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
+        journal = await open_journal(desk)
         if keys == "/":
-            QTest.keyClick(screen.table, Qt.Key.Key_Slash)
+            journal.press(Qt.Key.Key_Slash)
         else:
-            QTest.keyClick(screen.table, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
-        assert screen.bar.field.hasFocus()
-        QTest.keyClicks(screen.bar.field, "tool:")
-        assert screen.escape()
-        assert screen.bar.field.text() in {"", "tool:"}
-        while screen.bar.field.hasFocus():
-            assert screen.escape()
-        assert screen.table.hasFocus()
+            journal.press(Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        assert journal.screen.bar.field.hasFocus()
+        QTest.keyClicks(journal.screen.bar.field, "tool:")
+        assert journal.screen.escape()
+        assert journal.typed in {"", "tool:"}
+        while journal.screen.bar.field.hasFocus():
+            assert journal.screen.escape()
+        assert journal.screen.table.hasFocus()
 
     play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk, "tool:nothing status:failure")
-        assert screen.no_match.isVisible()
-        words = [link.text() for link in screen.no_match.ways()]
+        journal = await open_journal(desk, "tool:nothing status:failure")
+        assert journal.screen.no_match.isVisible()
+        words = [link.text() for link in journal.screen.no_match.ways()]
         assert words == ["Without tool:nothing", "Without status:failure"]
-        assert screen.no_match.button.text() == "Clear the query"
-        QTest.mouseClick(screen.no_match.ways()[0], Qt.MouseButton.LeftButton)
-        await seen(lambda: screen.table.isVisible() and screen.feed.query == "status:failure")
-        assert screen.bar.field.text() == "status:failure"
+        assert journal.screen.no_match.button.text() == "Clear the query"
+        QTest.mouseClick(journal.screen.no_match.ways()[0], Qt.MouseButton.LeftButton)
+        await seen(lambda: journal.screen.table.isVisible() and journal.query == "status:failure")
+        assert journal.typed == "status:failure"
 
     play_frame(theme, tmp_path, story(), scenario)
 
@@ -339,16 +324,16 @@ def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: 
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        await seen(lambda: screen.histogram.buckets())
-        number = next(n for n, one in enumerate(screen.histogram.buckets()) if one.count)
-        count = screen.histogram.buckets()[number].count
-        place = screen.histogram.bar_rect(number).center().toPoint()
-        QTest.mouseClick(screen.histogram, Qt.MouseButton.LeftButton, pos=place)
-        await seen(lambda: "since:" in screen.feed.query and not screen.feed.loading)
-        assert "until:" in screen.feed.query
-        assert screen.feed.total >= count
-        assert screen.feed.total < len(console.fake_journal.entries)
+        journal = await open_journal(desk)
+        await seen(lambda: journal.screen.histogram.buckets())
+        number = next(n for n, one in enumerate(journal.screen.histogram.buckets()) if one.count)
+        count = journal.screen.histogram.buckets()[number].count
+        place = journal.screen.histogram.bar_rect(number).center().toPoint()
+        QTest.mouseClick(journal.screen.histogram, Qt.MouseButton.LeftButton, pos=place)
+        await seen(lambda: "since:" in journal.query and journal.settled)
+        assert "until:" in journal.query
+        assert journal.screen.feed.total >= count
+        assert journal.screen.feed.total < len(console.fake_journal.entries)
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -357,12 +342,12 @@ def test_a_journal_that_cannot_be_read_says_so_and_can_be_read_again(theme: Them
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
+        journal = await open_journal(desk)
         console.fail_next["entries"] = ServiceError("The line broke.")
-        screen.bar.set_query("tool:screenshot")
-        await seen(lambda: screen.trouble.isVisible())
-        assert "The line broke." in screen.trouble.words()
-        screen.trouble.acted.emit("again")
-        await seen(lambda: not screen.trouble.isVisible())
+        journal.look_for("tool:screenshot")
+        await seen(lambda: journal.trouble)
+        assert "The line broke." in journal.trouble
+        journal.screen.trouble.acted.emit("again")
+        await seen(lambda: not journal.trouble)
 
     play_frame(theme, tmp_path, console, scenario)

@@ -21,23 +21,17 @@ from app.screens.journal.entry_table import EntryTable
 from app.screens.journal.entry_text import COLUMNS, DEVICE, KIND, TOOL, Present
 from app.screens.journal.go_to_popup import place_in
 from app.screens.journal.screen import JournalScreen
-from app.screens.targets import OpenEntry, OpenQuery
+from app.screens.targets import OpenEntry
 from app.theme.theme import Theme
 from core.audit.entries import Kind
 from tests.fakes.long_journal import LongConsole, made_entry
 from tests.fakes.story import story
 from tests.fakes.window import PATIENCE_S, play_frame, seen
 from tests.fakes.work import calls_counted
+from tests.gui.journal.page import open_journal
 
 MILLION = 1_000_000
 FEW = 1_000
-
-
-async def journal_of(desk: ConsoleApplication, query: str | None = None) -> JournalScreen:
-    desk.window.open("journal", None if query is None else OpenQuery(query))
-    screen: Any = desk.window.current
-    await seen(lambda: screen.feed.loaded and not screen.feed.loading)
-    return screen
 
 
 def keys_in(screen: JournalScreen) -> list[str]:
@@ -158,13 +152,13 @@ def test_a_page_of_a_million_entries_takes_no_more_calls_than_a_page_of_a_thousa
         console, counts = LongConsole(entries), []
 
         async def scenario(desk: ConsoleApplication) -> None:
-            screen = await journal_of(desk)
-            screen.grab()
+            journal = await open_journal(desk)
+            journal.screen.grab()
             # What is made once, such as entries and glyphs, is made before the last query, which counts.
             for query in ("tool:screenshot", "", "tool:screenshot"):
-                page, asked = PageSeen(screen), len(console.queries)
+                page, asked = PageSeen(journal.screen), len(console.queries)
                 with calls_counted() as calls:
-                    screen.bar.set_query(query)
+                    journal.look_for(query)
                     async with asyncio.timeout(PATIENCE_S):
                         await page.painted.wait()
                 page.forget()
@@ -181,12 +175,12 @@ def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Pat
     console = LongConsole(MILLION)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        await scroll_down(screen, 12_000)
-        entries = screen.table.entries
+        journal = await open_journal(desk)
+        await scroll_down(journal.screen, 12_000)
+        entries = journal.screen.table.entries
         assert entries.entries_in_memory() <= PAGES_KEPT * 200
         assert [entries.seq_at(place) for place in (0, 11_999)] == [MILLION, MILLION - 11_999]
-        screen.table.verticalScrollBar().setValue(0)
+        journal.screen.table.verticalScrollBar().setValue(0)
         await seen(lambda: entries.entry_at(0) == made_entry(MILLION))
 
     play_frame(theme, tmp_path, console, scenario)
@@ -198,20 +192,20 @@ def test_the_oldest_entry_is_one_key_away_and_the_scroll_bar_covers_the_whole_jo
     console = LongConsole(MILLION)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        entries, bar = screen.table.entries, screen.table.verticalScrollBar()
+        journal = await open_journal(desk)
+        entries, bar = journal.screen.table.entries, journal.screen.table.verticalScrollBar()
         await seen(lambda: entries.rowCount() == MILLION)
         asked = len(console.queries)
-        QTest.keyClick(screen.table, Qt.Key.Key_End)
-        await seen(lambda: screen.pane.entry == made_entry(1))
+        journal.press(Qt.Key.Key_End)
+        await seen(lambda: journal.entry == made_entry(1))
         assert bar.value() == bar.maximum()
         assert len(console.queries) - asked < 5
         bar.setValue(bar.maximum() // 2)
-        top = screen.table.rowAt(0)
+        top = journal.screen.table.rowAt(0)
         await seen(lambda: entries.entry_at(top) is not None)
         assert abs(top - MILLION // 2) < 100
-        QTest.keyClick(screen.table, Qt.Key.Key_Home)
-        await seen(lambda: screen.pane.entry == made_entry(MILLION))
+        journal.press(Qt.Key.Key_Home)
+        await seen(lambda: journal.entry == made_entry(MILLION))
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -240,11 +234,11 @@ def test_the_end_of_a_filtered_journal_is_one_key_away(theme: Theme, tmp_path: P
     console = LongConsole(60_000)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk, "tool:screenshot,write_file !kind:command_sent")
+        journal = await open_journal(desk, "tool:screenshot,write_file !kind:command_sent")
         asked = len(console.queries)
-        QTest.keyClick(screen.table, Qt.Key.Key_End)
-        await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 1)
-        entries = screen.table.entries
+        journal.press(Qt.Key.Key_End)
+        await seen(lambda: journal.shown == 1)
+        entries = journal.screen.table.entries
         # Two tools of five, three kinds of four.
         assert entries.rowCount() == 18_000
         assert [entries.seq_at(place) for place in (17_998, 17_999)] == [3, 1]
@@ -258,23 +252,23 @@ def test_any_entry_is_gone_to_by_its_number_or_by_a_time(theme: Theme, tmp_path:
     console = LongConsole(100_000)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk, query)
-        QTest.keyClick(screen.table, Qt.Key.Key_G)
-        await seen(screen.go_to.isVisible)
+        journal = await open_journal(desk, query)
+        journal.press(Qt.Key.Key_G)
+        await seen(journal.screen.go_to.isVisible)
         for text in ("44,444", made_entry(31_234).time):
-            screen.go_to.field.setText(text)
-            QTest.keyClick(screen.go_to.field, Qt.Key.Key_Return)
+            journal.screen.go_to.field.setText(text)
+            QTest.keyClick(journal.screen.go_to.field, Qt.Key.Key_Return)
             wanted = 44_444 if text == "44,444" else 31_234
-            await seen(lambda wanted=wanted: screen.pane.entry == made_entry(wanted))
-            assert screen.table.current_key() == str(wanted)
-            screen.go_to.open_at(screen.table)
-        screen.go_to.field.setText("next week")
-        QTest.keyClick(screen.go_to.field, Qt.Key.Key_Return)
-        assert screen.go_to.isVisible()
-        assert screen.go_to.hint.text().startswith("This is no number, day or time.")
-        QTest.keyClick(screen.go_to.field, Qt.Key.Key_Escape)
-        assert not screen.go_to.isVisible()
-        assert screen.table.hasFocus()
+            await seen(lambda wanted=wanted: journal.entry == made_entry(wanted))
+            assert journal.chosen == str(wanted)
+            journal.screen.go_to.open_at(journal.screen.table)
+        journal.screen.go_to.field.setText("next week")
+        QTest.keyClick(journal.screen.go_to.field, Qt.Key.Key_Return)
+        assert journal.screen.go_to.isVisible()
+        assert journal.screen.go_to.hint.text().startswith("This is no number, day or time.")
+        QTest.keyClick(journal.screen.go_to.field, Qt.Key.Key_Escape)
+        assert not journal.screen.go_to.isVisible()
+        assert journal.screen.table.hasFocus()
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -297,14 +291,14 @@ def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> 
     console = LongConsole(MILLION)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
+        journal = await open_journal(desk)
         held = console.hold_back("entries")
-        bar = screen.table.verticalScrollBar()
+        bar = journal.screen.table.verticalScrollBar()
         for value in range(0, bar.maximum(), bar.maximum() // 26):
             bar.setValue(value)
-            screen.table.viewport().grab()
+            journal.screen.table.viewport().grab()
         bar.setValue(bar.maximum())
-        entries = screen.table.entries
+        entries = journal.screen.table.entries
         assert entries.entry_at(entries.rowCount() - 1) is None
         held.set()
         await seen(lambda: entries.entry_at(entries.rowCount() - 1) == made_entry(1))
@@ -316,13 +310,13 @@ def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Pa
     console = LongConsole(5_000)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
+        journal = await open_journal(desk)
         held = console.hold_back("entries")
-        screen.bar.set_query("seq:1..10")
-        screen.bar.set_query("seq:21..30")
+        journal.look_for("seq:1..10")
+        journal.look_for("seq:21..30")
         held.set()
-        await seen(lambda: not screen.feed.loading)
-        assert keys_in(screen) == [str(seq) for seq in range(30, 20, -1)]
+        await seen(lambda: journal.settled)
+        assert keys_in(journal.screen) == [str(seq) for seq in range(30, 20, -1)]
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -334,20 +328,20 @@ def test_new_entries_wait_above_while_the_view_is_elsewhere(theme: Theme, tmp_pa
     console = LongConsole(5_000)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        screen.table.verticalScrollBar().setValue(1_000)
-        screen.table.choose_seq(4_955)
-        top = screen.table.rowAt(0)
+        journal = await open_journal(desk)
+        journal.screen.table.verticalScrollBar().setValue(1_000)
+        journal.screen.table.choose_seq(4_955)
+        top = journal.screen.table.rowAt(0)
         console.grow(12)
-        await seen(lambda: screen.table.above.isVisible())
-        assert screen.table.above.text() == "12 new above"
-        assert screen.table.entries.newest == 5_000
-        assert (screen.table.rowAt(0), screen.table.current_key()) == (top, "4955")
-        QTest.mouseClick(screen.table.above, Qt.MouseButton.LeftButton)
-        await seen(lambda: screen.table.entries.newest == 5_012)
-        assert not screen.table.above.isVisible()
-        assert screen.table.current_key() == "4955"
-        assert screen.table.at_top()
+        await seen(lambda: journal.screen.table.above.isVisible())
+        assert journal.screen.table.above.text() == "12 new above"
+        assert journal.newest == 5_000
+        assert (journal.screen.table.rowAt(0), journal.chosen) == (top, "4955")
+        QTest.mouseClick(journal.screen.table.above, Qt.MouseButton.LeftButton)
+        await seen(lambda: journal.newest == 5_012)
+        assert not journal.screen.table.above.isVisible()
+        assert journal.chosen == "4955"
+        assert journal.screen.table.at_top()
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -356,13 +350,13 @@ def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path:
     console = LongConsole(5_000)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        screen.table.choose_seq(4_990)
+        journal = await open_journal(desk)
+        journal.screen.table.choose_seq(4_990)
         console.grow(3)
-        await seen(lambda: screen.table.entries.newest == 5_003)
-        assert screen.table.current_key() == "4990"
-        assert screen.table.at_top()
-        assert screen.feed.total == 5_003
+        await seen(lambda: journal.newest == 5_003)
+        assert journal.chosen == "4990"
+        assert journal.screen.table.at_top()
+        assert journal.screen.feed.total == 5_003
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -371,14 +365,14 @@ def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) ->
     console = LongConsole(5_000)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        screen.table.choose_seq(4_990)
-        await seen(lambda: screen.pane.entry == made_entry(4_990))
+        journal = await open_journal(desk)
+        journal.screen.table.choose_seq(4_990)
+        await seen(lambda: journal.entry == made_entry(4_990))
         console.grow(700)
-        await seen(lambda: screen.table.entries.newest == 5_700)
-        seqs = [screen.table.entries.seq_at(place) for place in range(screen.table.entries.rowCount())]
+        await seen(lambda: journal.newest == 5_700)
+        seqs = [journal.screen.table.entries.seq_at(place) for place in range(journal.rows)]
         assert seqs == list(range(5_700, 5_700 - len(seqs), -1))
-        assert screen.pane.entry == made_entry(4_990), "what somebody reads stays"
+        assert journal.entry == made_entry(4_990), "what somebody reads stays"
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -390,13 +384,13 @@ def test_rows_say_what_happened_in_words_and_colours(theme: Theme, tmp_path: Pat
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk, "kind:command_refused")
-        cell: Any = screen.table.entries.cell(0, KIND)
+        journal = await open_journal(desk, "kind:command_refused")
+        cell: Any = journal.screen.table.entries.cell(0, KIND)
         assert (cell.text, cell.tone) == ("command refused", "fail")
         console.write(Kind.DEVICE_LOST, "service", device="lab-mac-01")
-        screen.bar.set_query("kind:device_lost")
-        await seen(lambda: screen.feed.query == "kind:device_lost" and not screen.feed.loading)
-        assert screen.table.entries.cell(0, KIND).tone == "warn"
+        journal.look_for("kind:device_lost")
+        await seen(lambda: journal.query == "kind:device_lost" and journal.settled)
+        assert journal.screen.table.entries.cell(0, KIND).tone == "warn"
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -405,11 +399,11 @@ def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path:
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk, "call:c-0419-1 kind:approval_requested")
-        assert screen.table.entries.cell(0, 7).text == "waiting"
+        journal = await open_journal(desk, "call:c-0419-1 kind:approval_requested")
+        assert journal.screen.table.entries.cell(0, 7).text == "waiting"
         await desk.link.ask(lambda door: door.service.stop_all())
         await seen(lambda: not desk.state.approvals)
-        await seen(lambda: screen.table.entries.cell(0, 7).text == "")
+        await seen(lambda: journal.screen.table.entries.cell(0, 7).text == "")
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -419,8 +413,8 @@ def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) 
     console.write(Kind.RESULT_RECORDED, "service", tool="rm\u202egnp.exe\nsecond", device="lab-lnx-01")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        assert screen.table.entries.cell(0, TOOL).text == "rm[U+202E]gnp.exe[U+000A]second"
+        journal = await open_journal(desk)
+        assert journal.screen.table.entries.cell(0, TOOL).text == "rm[U+202E]gnp.exe[U+000A]second"
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -432,11 +426,11 @@ def test_rows_are_copied_as_tab_separated_lines(theme: Theme, tmp_path: Path) ->
     console = LongConsole(5_000)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        screen.table.setFocus()
-        screen.table.choose_seq(4_999)
-        QTest.keyClick(screen.table, Qt.Key.Key_Down, Qt.KeyboardModifier.ShiftModifier)
-        QTest.keyClick(screen.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+        journal = await open_journal(desk)
+        journal.screen.table.setFocus()
+        journal.screen.table.choose_seq(4_999)
+        journal.press(Qt.Key.Key_Down, Qt.KeyboardModifier.ShiftModifier)
+        journal.press(Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
         lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
         assert [line[0] for line in lines] == ["4,999", "4,998"]
         assert lines[0][2:6] == ["result recorded", "lab-lnx-05", "device", "read_file"]
@@ -449,11 +443,11 @@ def test_rows_that_were_let_go_are_read_again_to_be_copied(theme: Theme, tmp_pat
     console = LongConsole(20_000)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        await scroll_down(screen, 9_000)
-        assert screen.table.entries.entry_at(3) is None
-        screen.table.selectAll()
-        screen.table.json_wanted.emit()
+        journal = await open_journal(desk)
+        await scroll_down(journal.screen, 9_000)
+        assert journal.screen.table.entries.entry_at(3) is None
+        journal.screen.table.selectAll()
+        journal.screen.table.json_wanted.emit()
         await seen(lambda: QGuiApplication.clipboard().text().count("\n") == 4_999)
         first = json.loads(QGuiApplication.clipboard().text().splitlines()[3])
         assert first == made_entry(19_997).model_dump(mode="json")
@@ -468,14 +462,14 @@ def test_the_menu_filters_by_the_value_that_is_pointed_at(
     console = LongConsole(5_000)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        entry = screen.table.entries.entry_at(2)
-        menu = screen.table.menu_for(2, DEVICE)
+        journal = await open_journal(desk)
+        entry = journal.screen.table.entries.entry_at(2)
+        menu = journal.screen.table.menu_for(2, DEVICE)
         action = next(one for one in menu.actions() if one.text() == f"{word} device {entry.device}")
         action.trigger()
-        assert screen.bar.field.text() == f"{sign}device:{entry.device}"
-        await seen(lambda: not screen.feed.loading)
-        devices = {screen.table.entries.cell(row, DEVICE) for row in range(screen.table.entries.rowCount())}
+        assert journal.typed == f"{sign}device:{entry.device}"
+        await seen(lambda: journal.settled)
+        devices = {journal.screen.table.entries.cell(row, DEVICE) for row in range(journal.rows)}
         assert (devices == {entry.device}) == (word == "Only")
         menu.deleteLater()
 
@@ -515,11 +509,11 @@ def test_narrow_panes_let_actor_and_tool_share_a_column(theme: Theme, tmp_path: 
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        shown = {c.title for n, c in enumerate(COLUMNS) if not screen.table.isColumnHidden(n)}
+        journal = await open_journal(desk)
+        shown = {c.title for n, c in enumerate(COLUMNS) if not journal.screen.table.isColumnHidden(n)}
         assert "Actor, tool" in shown
         assert not shown & {"Actor", "Tool"}
         assert {"Entry", "Device", "Outcome"} <= shown
-        assert not screen.histogram.isVisible(), "low windows have no bars"
+        assert not journal.screen.histogram.isVisible(), "low windows have no bars"
 
     play_frame(theme, tmp_path, console, scenario, size=(1024, 640))

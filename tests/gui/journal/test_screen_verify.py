@@ -18,14 +18,8 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.journal import stamp
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.journal.page import open_journal
 from tests.gui.page import link_in
-
-
-async def journal_of(desk: ConsoleApplication) -> JournalScreen:
-    desk.window.open("journal")
-    screen: Any = desk.window.current
-    await seen(lambda: screen.feed.loaded and not screen.feed.loading)
-    return screen
 
 
 def tell(console: FakeConsole, **changes: Any) -> None:
@@ -41,11 +35,11 @@ def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tm
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
+        journal = await open_journal(desk)
         held = console.hold_back("verify")
-        QTest.keyClick(screen.table, Qt.Key.Key_V)
-        QTest.keyClick(screen.table, Qt.Key.Key_V)
-        banner = screen.verify_banner
+        journal.press(Qt.Key.Key_V)
+        journal.press(Qt.Key.Key_V)
+        banner = journal.screen.verify_banner
         assert banner.progress.isVisible()
         assert banner.progress.bar.share() is None
         console.emit(WorkProgressed(what="verify", done=4_551, total=18_204))
@@ -74,32 +68,32 @@ def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
 
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
-        screen = await journal_of(desk)
+        journal = await open_journal(desk)
         tell(console, verified_at=None, verified_ok=None)
-        await seen(lambda: screen.verify_banner.banner.words().startswith("Not verified yet."))
+        await seen(lambda: journal.banner.startswith("Not verified yet."))
         held = console.hold_back("verify")
-        link = link_of(screen, "Verify now")
+        link = link_of(journal.screen, "Verify now")
         link.setFocus(Qt.FocusReason.TabFocusReason)
         await seen(link.hasFocus)
         QTest.keyClick(link, Qt.Key.Key_Return)
-        await seen(screen.verify_banner.progress.isVisible)
+        await seen(journal.screen.verify_banner.progress.isVisible)
         waits = desk.window.focusWidget()
         assert waits is not None
-        assert waits is screen.verify_banner or waits.isAncestorOf(screen.verify_banner)
-        assert screen.isAncestorOf(waits), "the keys of the screen work on"
+        assert waits is journal.screen.verify_banner or waits.isAncestorOf(journal.screen.verify_banner)
+        assert journal.screen.isAncestorOf(waits), "the keys of the journal.screen work on"
         held.set()
-        await seen(lambda: not screen.verify_banner.running)
+        await seen(lambda: not journal.screen.verify_banner.running)
 
     play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        assert screen.verify_banner.banner.kind == "warn"
-        assert "Not verified yet." in screen.verify_banner.banner.words()
-        QTest.mouseClick(link_of(screen, "Verify now"), Qt.MouseButton.LeftButton)
-        await seen(lambda: screen.verify_banner.banner.kind == "ok")
+        journal = await open_journal(desk)
+        assert journal.banner_kind == "warn"
+        assert "Not verified yet." in journal.banner
+        QTest.mouseClick(link_of(journal.screen, "Verify now"), Qt.MouseButton.LeftButton)
+        await seen(lambda: journal.banner_kind == "ok")
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
@@ -109,9 +103,9 @@ def test_a_verification_older_than_a_day_is_not_called_well(theme: Theme, tmp_pa
     tell(console, verified_at=stamp(datetime.now(UTC) - timedelta(hours=25)))
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        assert screen.verify_banner.banner.kind == "warn"
-        assert "more than a day ago" in screen.verify_banner.banner.words()
+        journal = await open_journal(desk)
+        assert journal.banner_kind == "warn"
+        assert "more than a day ago" in journal.banner
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -131,17 +125,17 @@ def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
     console.journal.verify = failing  # type: ignore[method-assign]  # a journal that does not verify
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        screen.verify()
-        await seen(lambda: screen.verify_banner.banner.kind == "fail")
-        assert "Entry 18,010 does not match its hash." in screen.verify_banner.banner.words()
-        QTest.mouseClick(link_of(screen, "What now"), Qt.MouseButton.LeftButton)
-        advice = screen.verify_banner.advice
+        journal = await open_journal(desk)
+        journal.screen.verify()
+        await seen(lambda: journal.banner_kind == "fail")
+        assert "Entry 18,010 does not match its hash." in journal.banner
+        QTest.mouseClick(link_of(journal.screen, "What now"), Qt.MouseButton.LeftButton)
+        advice = journal.screen.verify_banner.advice
         assert advice.isVisible()
         for words in ("Keep a copy", "Look at entry 18,010", "backup", desk.state.home):
             assert words in advice.accessibleName()
-        QTest.mouseClick(link_of(screen, "Show entry"), Qt.MouseButton.LeftButton)
-        await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 18_010)
+        QTest.mouseClick(link_of(journal.screen, "Show entry"), Qt.MouseButton.LeftButton)
+        await seen(lambda: journal.shown == 18_010)
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -153,10 +147,10 @@ def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
     console.fail_next["verify"] = ServiceError("The line broke.")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        screen.verify()
-        await seen(lambda: screen.verify_banner.banner.words().startswith("Not verified. The line broke."))
-        assert screen.verify_banner.banner.kind == "warn"
+        journal = await open_journal(desk)
+        journal.screen.verify()
+        await seen(lambda: journal.banner.startswith("Not verified. The line broke."))
+        assert journal.banner_kind == "warn"
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -165,15 +159,15 @@ def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, 
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
-        assert not screen.verify_banner.unwritable.isVisible()
+        journal = await open_journal(desk)
+        assert not journal.unwritable
         tell(console, writable=False, problem="database or disk is full")
-        await seen(lambda: screen.verify_banner.unwritable.isVisible())
-        words = screen.verify_banner.unwritable.words()
+        await seen(lambda: journal.unwritable)
+        words = journal.unwritable
         assert "no action is sent" in words
         assert "Database or disk is full. Make room" in words
         tell(console, writable=True, problem="")
-        await seen(lambda: not screen.verify_banner.unwritable.isVisible())
+        await seen(lambda: not journal.unwritable)
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -182,9 +176,9 @@ def test_the_banner_says_how_many_of_how_many_entries_are_verified(theme: Theme,
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        screen = await journal_of(desk)
+        journal = await open_journal(desk)
         now = datetime.now(UTC).isoformat()
-        banner = screen.verify_banner.banner
+        banner = journal.screen.verify_banner.banner
         tell(console, verified_at=now, verified_ok=True, verified_entries=19, entries=19)
         await seen(lambda: banner.words().startswith("Everything verifies. 19 entries"))
         tell(console, entries=9_216)

@@ -156,3 +156,24 @@ def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) 
         assert not screen.empty.isVisible()
 
     play_frame(theme, tmp_path, console, scenario)
+
+
+def test_a_pause_that_fails_is_told_by_the_banner_and_the_keyboard_stays(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    console.fail_next["pause_run"] = DeviceError("The line broke.")
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        screen.matrix.setFocus()
+        QTest.keyClick(screen.matrix, Qt.Key.Key_Space)
+        await seen(desk.window.notices.words)
+        told = " ".join(desk.window.notices.words())
+        assert f"Could not pause run {CLEAN}. The line broke." in told
+        assert QApplication.focusWidget() is screen.matrix
+        QTest.keyClick(screen.matrix, Qt.Key.Key_Space)
+        await seen(lambda: screen.head.pause.text() == "Go on")
+
+    play_frame(theme, tmp_path, console, scenario)

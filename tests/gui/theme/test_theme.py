@@ -21,6 +21,7 @@ from app.theme.tokens import DARK, LIGHT, TYPE
 from app.widgets.buttons import Button, IconButton
 from app.widgets.code_view import CodeView
 from app.widgets.labels import Label, set_surface
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.window import apply_to_parts
 
 
@@ -195,4 +196,4 @@ app.exec()
 assert "qtawesome" in sys.modules, "after the first paint"
 """
     environment = os.environ | {"QT_QPA_PLATFORM": "offscreen", "QT_API": "pyside6"}
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S, env=environment)

@@ -23,6 +23,7 @@ from tests.fakes.aip_house import (
     still_works,
     success,
 )
+from tests.fakes.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -338,7 +339,7 @@ async def test_what_begins_in_one_turn_is_sent_side_by_side(house: House) -> Non
         await link.send_commands([look(call_id)], 0.2)
 
     both = [house.tasks.spawn(name, one(name)) for name in ("c1", "c2", "c3")]
-    await asyncio.wait(both, timeout=20)
+    await asyncio.wait(both, timeout=PATIENCE_S)
     assert order == ["prepared"] * 3 + ["sent"] * 3
 
 

@@ -128,7 +128,7 @@ def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(tmp_path:
         preexec_fn=lambda: os.close(os.open(os.ttyname(outer), os.O_RDWR)),
     ) as process:
         os.close(outer)
-        said, until = b"", time.monotonic() + 30
+        said, until = b"", time.monotonic() + PATIENCE_S
         # Until the line that says so is whole: a terminal hands it out in pieces.
         while b"\n" not in said.partition(b"refused")[2] and time.monotonic() < until:
             if b"phrase:" in said.partition(b"refused")[0]:

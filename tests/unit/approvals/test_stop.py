@@ -41,7 +41,7 @@ def batch(tool: str, count: int, **parameters: str) -> Batch:
 
 async def until(service: Service, wanted: Callable[[], bool]) -> None:
     events = service.hub.subscribe()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not wanted():
             await anext(events)
     events.close()

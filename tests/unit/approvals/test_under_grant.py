@@ -28,6 +28,7 @@ from core.service.time_machine import try_over_journal
 from tests.fakes.agents import agent_of
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.operator_answers import TWO, asked, no, signed_grant, terms_for, yes
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
 from tests.fakes.signing import anna, signing
 
@@ -465,7 +466,7 @@ class TestThroughTheService:
 
     async def waits_for(self, service: Service, run: str) -> Approval:
         events = service.hub.subscribe()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not (found := [one for one in service.approvals.list() if one.run == run]):
                 await anext(events)
         events.close()

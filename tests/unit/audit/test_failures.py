@@ -20,6 +20,7 @@ from core.audit.store import Store
 from core.audit.verify import verify_folder
 from core.errors import JournalUnavailable
 from tests.fakes.awaited import until_writable
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.small_disk import fill, small_disk_at
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -132,7 +133,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("way", ["heal", "end"])
 async def test_a_file_that_may_not_grow_keeps_what_was_noted_for_later(tmp_path, way):
     command = [sys.executable, "-c", LIMITED, str(tmp_path), way]
-    done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, timeout=30)
+    done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S)
     if way == "heal":
         assert done.returncode == 0, done.stderr.decode()
     else:
@@ -188,7 +189,9 @@ async def test_a_read_only_journal_is_refused_with_the_cause_and_can_still_be_ve
     (home / what).chmod(0o555 if what == "." else 0o444)
     try:
         command = [sys.executable, "-c", UNPRIVILEGED, str(home)]
-        done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, timeout=30)
+        done = await asyncio.to_thread(
+            subprocess.run, command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S
+        )
     finally:
         home.chmod(0o755)
     told = done.stdout.decode()

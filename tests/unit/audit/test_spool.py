@@ -21,6 +21,7 @@ from core.audit.spool import Gap, Record, Spool, Spooled, pack, read_records
 from core.audit.store import Store
 from core.audit.verify import verify_folder
 from core.errors import JournalCorrupt, JournalUnavailable
+from tests.fakes.patience import PATIENCE_S
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 records = st.lists(
@@ -284,7 +285,7 @@ def acknowledged_before_the_kill(folder: Path, after: int) -> int:
             assert told.readline()
         process.send_signal(signal.SIGKILL)
         rest = told.read().splitlines(keepends=True)
-    process.wait(timeout=20)
+    process.wait(timeout=PATIENCE_S)
     return after + sum(1 for line in rest if line.endswith(b"\n"))
 
 

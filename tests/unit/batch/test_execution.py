@@ -16,6 +16,7 @@ from core.batch.models import Batch, CellState, Run, RunState
 from core.batch.run_state import CELLS_AT_A_TIME, ActiveRun, result_of
 from core.batch.runner import Inputs
 from core.errors import ErrorCode, Refused
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.scripted_runs import House, open_house
 from tests.fakes.turns import Turns
 from tests.fakes.work import calls_counted
@@ -41,7 +42,7 @@ async def start(house: House, steps: list[Any], devices: list[str] | None = None
 
 
 async def ended(run: ActiveRun) -> ActiveRun:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     return run
 
@@ -131,7 +132,7 @@ class TestRetries:
         house.sleep.until = asyncio.Event().wait
         house.dispatcher.script["one", "a"] = "failed"
         run = await start(house, [{"id": "a", "tool": "read", "retry": RETRY}])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await house.sleep.begun.wait()
         await house.runner.cancel(run, "operator:anna")
         await ended(run)
@@ -372,7 +373,7 @@ class TestQuestions:
     async def test_a_question_is_asked_once_for_each_wave_when_its_devices_have_come_to_it(self, house):
         run = await start(house, WITH_QUESTION, ["one", "two", "three"], rollout={"canary": 1})
         for devices in (["one"], ["two", "three"]):
-            approval = await asyncio.wait_for(house.approvals.asked.get(), 60)
+            approval = await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
             assert approval.request.parameters["devices"] == devices
             assert approval.decision.approvers == 2
             assert {run.cells[device, "go"].state for device in devices} == {CellState.WAITING}
@@ -383,7 +384,7 @@ class TestQuestions:
 
     async def test_a_refusal_stops_the_run_and_the_next_wave(self, house):
         run = await start(house, WITH_QUESTION, ["one", "two"], rollout={"canary": 1})
-        approval = await asyncio.wait_for(house.approvals.asked.get(), 60)
+        approval = await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
         house.approvals.answer(approval.id, ApprovalState.DENIED, "not today")
         await ended(run)
         assert states(run) == {"a": DONE, "go": CellState.REFUSED, "b": NOT_STARTED}
@@ -393,7 +394,7 @@ class TestQuestions:
 
     async def test_a_device_that_is_cancelled_while_it_waits_does_not_end_the_question_of_others(self, house):
         run = await start(house, WITH_QUESTION, ["one", "two"])
-        approval = await asyncio.wait_for(house.approvals.asked.get(), 60)
+        approval = await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
         house.runner.cancel_cell(run, "one", "go", "operator:anna")
         house.approvals.answer(approval.id, ApprovalState.APPROVED)
         await ended(run)
@@ -403,14 +404,14 @@ class TestQuestions:
 
     async def test_a_question_for_which_no_device_waits_any_more_is_withdrawn(self, house):
         run = await start(house, WITH_QUESTION)
-        await asyncio.wait_for(house.approvals.asked.get(), 60)
+        await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
         house.runner.cancel_cell(run, "one", "go", "operator:anna")
         await ended(run)
         assert house.approvals.withdrawn == ["No device waits for it any more."]
 
     async def test_cancelling_the_run_withdraws_its_question(self, house):
         run = await start(house, WITH_QUESTION)
-        await asyncio.wait_for(house.approvals.asked.get(), 60)
+        await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
         await house.runner.cancel(run, "operator:anna")
         await ended(run)
         assert states(run) == {"a": DONE, "go": CellState.CANCELLED, "b": NOT_STARTED}
@@ -431,7 +432,7 @@ async def test_a_run_with_all_of_it_is_read_back_as_it_was(house):
         ("four", "b"): "unknown",
     }
     run = await start(house, steps, ["one", "two", "three", "four"])
-    approval = await asyncio.wait_for(house.approvals.asked.get(), 60)
+    approval = await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
     house.approvals.answer(approval.id, ApprovalState.DENIED, "no")
     await ended(run)
     times = {"cells": {"__all__": {"started_at", "ended_at"}}, "summary": {"started_at", "ended_at"}}

@@ -9,12 +9,14 @@ import pytest
 from core.batch.batch_file import read_batch
 from core.batch.expression_trial import (
     LONGEST_VALUE,
+    MOST_ASKED,
     MOST_READABLE,
+    AskedExpression,
     ExpressionTrial,
     Known,
     Place,
-    readable_values,
-    try_expression,
+    Readable,
+    try_expressions,
 )
 from core.batch.expressions import DeviceFacts
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary
@@ -85,6 +87,15 @@ def known(*cells: Cell, **inputs: Any) -> Known:
 NEVER_RUN = Known({"disk": SCHEMA}, DeviceFacts("lab-1", ("lab",)))
 
 
+def try_expression(batch: Batch, step: str, place: Place, text: str, known: Known) -> ExpressionTrial:
+    [trial] = try_expressions(batch, step, [AskedExpression(place=place, text=text)], known).trials
+    return trial
+
+
+def readable_values(batch: Batch, step: str, known: Known) -> list[Readable]:
+    return try_expressions(batch, step, [], known).readable
+
+
 def tried(text: str, known: Known, step: str = "clean", place: Place = "when") -> ExpressionTrial:
     return try_expression(batch(), step, place, f"${{{{ {text} }}}}", known)
 
@@ -92,7 +103,9 @@ def tried(text: str, known: Known, step: str = "clean", place: Place = "when") -
 def test_an_expression_gives_its_value_on_the_results_of_the_latest_run() -> None:
     run = known(cell("disk", {"free": 7, "disks": []}), limit=5)
     trial = tried("steps.disk.result.free > inputs.limit", run)
-    assert (trial.value, trial.type, trial.run, trial.device) == ("true", "true or false", "r-1", "lab-1")
+    assert (trial.value, trial.type) == ("true", "true or false")
+    all_of_it = try_expressions(batch(), "clean", [], run)
+    assert (all_of_it.run, all_of_it.device) == ("r-1", "lab-1")
     assert tried("device.tags.exists(tag, tag == 'lab')", run).value == "true"
 
 
@@ -136,7 +149,7 @@ def test_what_reads_a_secret_has_no_value_and_no_reason_that_quotes_it(text: str
     # A way round the compiler: a broken expression is never evaluated.
     broken = try_expression(batch(), "clean", "with", "${{ inputs.token.nope() }}", run)
     assert "hunter2" not in broken.model_dump_json()
-    assert "hunter2" not in readable_values(batch(), "clean", run).model_dump_json()
+    assert "hunter2" not in try_expressions(batch(), "clean", [], run).model_dump_json()
 
 
 def test_a_loop_without_end_and_a_large_value_are_bounded() -> None:
@@ -159,7 +172,7 @@ def test_an_expectation_reads_its_own_result_and_an_argument_is_filled_in() -> N
 
 def test_a_step_reads_what_stands_before_it_with_real_values() -> None:
     run = known(cell("disk", {"free": 7, "disks": [{"name": "sda", "odd": True}]}), limit=5)
-    values = {one.path: (one.type, one.value) for one in readable_values(batch(), "clean", run).values}
+    values = {one.path: (one.type, one.value) for one in readable_values(batch(), "clean", run)}
     assert values["inputs.limit"] == ("whole number", "5")
     assert values["steps.disk.result.free"] == ("whole number", "7")
     assert values["steps.disk.result.disks[0].name"] == ("text", '"sda"')
@@ -167,22 +180,24 @@ def test_a_step_reads_what_stands_before_it_with_real_values() -> None:
     assert values["steps.disk.status"] == ("text", '"success"')
     assert "inputs.token" not in values
     assert not any(path.startswith(("steps.clean", "steps.after", "steps.other")) for path in values)
-    recovery = [one.path for one in readable_values(batch(), "other", run).values]
+    recovery = [one.path for one in readable_values(batch(), "other", run)]
     assert "steps.clean.error" in recovery
-    asked = [one.path for one in readable_values(batch(), "ask", run).values]
+    asked = [one.path for one in readable_values(batch(), "ask", run)]
     assert asked == ["inputs.limit"], "a question is asked once for all devices"
 
 
 def test_names_that_are_no_identifiers_are_written_in_brackets_and_all_is_bounded() -> None:
     run = known(cell("disk", {"a b": 1, **{f"n{number}": number for number in range(2 * MOST_READABLE)}}))
     readable = readable_values(batch(), "clean", run)
-    assert len(readable.values) == MOST_READABLE
-    assert 'steps.disk.result["a b"]' in [one.path for one in readable.values]
+    assert len(readable) == MOST_READABLE
+    assert 'steps.disk.result["a b"]' in [one.path for one in readable]
 
 
 def test_an_unknown_step_is_refused() -> None:
     with pytest.raises(BadInput) as refused:
         readable_values(batch(), "none", NEVER_RUN)
     assert refused.value.code is ErrorCode.NOT_FOUND
-    with pytest.raises(BadInput):
-        try_expression(batch(), "none", "when", "${{ true }}", NEVER_RUN)
+    many = [AskedExpression(place="when", text="${{ true }}")] * (MOST_ASKED + 1)
+    with pytest.raises(BadInput) as refused:
+        try_expressions(batch(), "clean", many, NEVER_RUN)
+    assert refused.value.code is ErrorCode.TOO_LARGE

@@ -16,6 +16,7 @@ from core.batch.run_state import ActiveRun, settled
 from core.batch.runner import Resumption
 from core.commitments import stand_in
 from core.errors import Refused
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.scripted_runs import House, open_house
 
 DONE, FAILED, SKIPPED, UNKNOWN = CellState.DONE, CellState.FAILED, CellState.SKIPPED, CellState.UNKNOWN
@@ -38,7 +39,7 @@ async def played(house: House, script: dict[tuple[str, str], str], **more: Any) 
     house.dispatcher.script |= script
     batch = Batch.model_validate({"name": "test", "steps": STEPS, **more})
     run = await house.runner.start(batch, ["one", "two"], "operator:anna", "batch")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     house.dispatcher.script.clear()
     house.dispatcher.begun.clear()
@@ -58,7 +59,7 @@ async def resumed(house: House, run: ActiveRun) -> ActiveRun:
     live = await house.runner.start(
         before.batch, before.summary.devices, "operator:ben", "batch", resumption=resumption
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await live.ended.wait()
     return live
 
@@ -106,7 +107,7 @@ async def test_of_two_who_resume_one_run_the_second_is_refused_and_runs_nothing(
     assert isinstance(first, ActiveRun)
     assert isinstance(second, Refused)
     assert f"{run.id} was resumed already, as {first.id}" in second.message
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await first.ended.wait()
     with pytest.raises(Refused, match="was resumed already"):
         check_resumable(read_back(house, run), remainder)

@@ -211,7 +211,7 @@ async def test_what_would_block_or_never_end_is_refused_at_once(router: Router, 
     try:
         for name in ("fifo", "loop", "zero", "socket", *(("device",) if os.getuid() == 0 else ())):
             for tool, more in (("read_file", {}), ("write_file", {"content": "x"})):
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(PATIENCE_S):
                     assert await error_of(router, tool, file_path=str(root / name), **more)
     finally:
         listening.close()
@@ -346,7 +346,9 @@ file_ops.DirHandle.replace = lambda *words: os._exit(9)
 file_ops.write(held, b"new", "overwrite", undo)
 """
     here = Path(__file__).parents[3]
-    ended = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], cwd=here, timeout=30)
+    ended = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", code], cwd=here, timeout=PATIENCE_S
+    )
     assert ended.returncode == 9
     router = build_router(DeviceConfig(roots=(root,)), tmp_path / "state", "files")
     try:

@@ -196,7 +196,7 @@ async def test_an_answer_that_its_schema_makes_costly_leaves_the_loop_free():
         "call", _failing(call(cast(Any, _Answers(answer)), config, definition, ToolCall({}), 10**7))
     )
     while not calling.done():
-        await asyncio.wait([calling], timeout=0.02)
+        await asyncio.sleep(0)
         turns += 1
     assert "too much work" in calling.result()
     assert turns > 10

@@ -26,6 +26,7 @@ from core.device.processes.supervisor_client import ProcessHandle
 from core.device.sandbox import cgroup
 from core.tasks import TaskGroupOwner
 from tests.fakes.ended import all_ended, still_running
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the supervisor is for Linux")
@@ -169,7 +170,7 @@ async def test_a_killed_supervisor_is_replaced_and_a_killed_monitor_takes_its_sh
     result = await running
     assert (result.error or "").startswith("outcome_unknown: ")
     # Blocks: the loop does not learn of the supervisor's end before the next command comes.
-    assert still_running([killed, parent], within=20) == []
+    assert still_running([killed, parent], within=PATIENCE_S) == []
     assert (await shell(router, "echo again")).result["stdout"] == "again\n"
 
 
@@ -203,8 +204,8 @@ asyncio.run(main())
     assert escaped in {one.pid for one in children}
     device.kill()
     device.wait()
-    assert still_running(children, within=8) == []
-    until = time.monotonic() + 8
+    assert still_running(children, within=PATIENCE_S) == []
+    until = time.monotonic() + PATIENCE_S
     while left := _groups_of(device.pid):
         assert time.monotonic() < until, left
         time.sleep(0.01)

@@ -13,6 +13,7 @@ from core.dispatch.command_request import CommandRequest
 from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.schema_forms import validator
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 from tests.fakes.work import Share, longest_turn
 
@@ -59,7 +60,7 @@ async def worst_while(rig: Rig, tool: str, parameters: dict[str, Any]) -> Share:
         finally:
             done.set()
 
-    share = await longest_turn(lambda: asyncio.wait_for(asyncio.gather(others(), call()), 60))
+    share = await longest_turn(lambda: asyncio.wait_for(asyncio.gather(others(), call()), PATIENCE_S))
     assert answered > 1
     return share
 
@@ -102,7 +103,7 @@ async def test_a_tool_that_changes_while_its_schema_is_read_is_not_called(home: 
         await asyncio.sleep(0)
         rig.tools.infos = [hostile("large", {"properties": {"p1": {"type": "string"}}})]
         await rig.fleet.relist(DEVICE)
-        approval = await asyncio.wait_for(rig.asked.get(), 60)
+        approval = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         await rig.approvals.decide(rig.key.sign(statement_for(approval, "approve", "anna", "")))
         result = await waiting
         assert result.error is not None

@@ -373,7 +373,7 @@ async def test_a_signature_does_not_run_out_while_its_command_waits_for_its_turn
         parameters = {"file_path": "/tmp/x", "content": "y"}
         order = CommandRequest(DEVICE, "write_file", parameters, "window:carl", turn=turn)
         call = rig.tasks.spawn("call write_file", rig.dispatcher.dispatch(order))
-        waiting = await asyncio.wait_for(rig.asked.get(), 60)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna", valid_s=50)))
         result = await call
         assert (result.error is None) is waits

@@ -11,6 +11,7 @@ import pytest
 
 from tests.fakes import memory_folder as folders
 from tests.fakes.memory_folder import PREFIX, memory_folder
+from tests.fakes.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
@@ -24,7 +25,7 @@ with memory_folder(Path(sys.argv[1])) as folder:
 
 
 def test_what_killed_tests_left_goes_when_the_next_ones_begin(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, timeout=30, check=False)
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, timeout=PATIENCE_S, check=False)
     (left,) = tmp_path.iterdir()
     with memory_folder(tmp_path):
         assert left.exists(), "it may be about to be locked"

@@ -6,7 +6,17 @@ import pytest
 
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import Device, Health
-from core.policy.agents import MOST_AGENTS, Agent, Agents, AgentSettings, loosenings, name_in, token_prefix
+from core.policy.agents import (
+    MOST_AGENTS,
+    MOST_PROGRAM,
+    Agent,
+    Agents,
+    AgentSettings,
+    ClientProgram,
+    loosenings,
+    name_in,
+    token_prefix,
+)
 from core.policy.models import Profile
 from core.tokens import new_token, token_digest
 
@@ -130,3 +140,10 @@ def test_there_are_at_most_so_many_agents():
 def test_targets_that_are_no_filter_are_refused():
     with pytest.raises(ValueError, match="column"):
         AgentSettings(targets="nosuchfield:x")
+
+
+def test_what_a_program_calls_itself_is_cut_and_hides_nothing():
+    program = ClientProgram.called("x" * 300 + "y", "1\u200b\n2 ")
+    assert program.name == "x" * MOST_PROGRAM
+    assert program.words == f"{program.name} 1[U+200B][U+000A]2"
+    assert ClientProgram().words == ""

@@ -23,6 +23,7 @@ from core.policy.analysis.shell.findings import MOST_FINDINGS, findings_in_line
 from core.policy.analysis.shell.tables import system_folder
 from core.policy.analysis.summaries import size_words
 from core.policy.models import Finding
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.run_size import examples, spread
 from tests.fakes.work import most_calls
 
@@ -286,7 +287,10 @@ def test_characters_outside_ascii_do_not_crash_the_parser() -> None:
         "    read_line('{' + ' {'.join(chr(low + i) for i in range(0, 0x40, 5)) + 'a {')"
     )
     root = Path(__file__).parents[3]
-    assert subprocess.run([sys.executable, "-c", program], cwd=root, timeout=60, check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", program], cwd=root, timeout=PATIENCE_S, check=False).returncode
+        == 0
+    )
 
 
 def test_shells_inside_shells_end_somewhere() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from core.batch.models import RunState
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.home import Home
 from core.policy.agents import MOST_PROGRAM, AgentSettings, ClientProgram
+from core.service.agent_activity import MOST_SHOWN
 from core.service.agent_connections import MOST_RECORDED
-from core.service.console import AgentTally, CommandFate, Console
+from core.service.console import AgentTally, ApprovalChanged, CommandFate, Console
 from core.service.local_console import LocalConsoles
 from core.service.rpc.server import ControlServer
 from tests.fakes.agents import agent_of, agent_when, attached_agent, set_agent
@@ -86,7 +88,7 @@ async def test_what_an_agent_asked_for_was_given_and_was_denied(home: Home):
         page = await console.agents.commands("clerk", limit=2)
         paused, approved = page.commands
         assert (paused.fate, paused.error.code) == (CommandFate.DENIED, ErrorCode.AGENT_PAUSED)  # type: ignore[union-attr]
-        assert (approved.said, approved.parameters) == ("to list files", {"command": "true"})
+        assert (approved.said, json.loads(approved.arguments)) == ("to list files", {"command": "true"})
         assert (approved.fate, approved.by) == (CommandFate.GIVEN, "operator:anna")
         assert approved.digest == approval.request.digest
         assert approved.effect == approval.decision.summary
@@ -205,3 +207,30 @@ async def test_only_an_agent_introduces_itself(home: Home):
     async with opened(home) as (_service, console, _key):
         with pytest.raises(BadInput):
             await console.agents.introduce("stdio", "window", "1")
+
+
+async def test_an_edited_command_shows_both_arguments_and_a_long_one_says_how_much_is_left_out(home: Home):
+    async with opened(home) as (service, console, key):
+        agent = await agent_of(service, "clerk")
+        run = await agent.runs.call(HERE, "shell_execute", {"command": "echo first"})
+        asked = await next_approval(console)
+        events = console.events()
+        await console.approvals.edit(asked.id, {"command": "echo second"})
+        async with asyncio.timeout(PATIENCE_S):
+            async for event in events:
+                if isinstance(event, ApprovalChanged) and event.approval.edited_from == asked.id:
+                    approval = event.approval
+                    break
+        await approve(console, approval, key)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
+        await agent.runs.call(HERE, "shell_execute", {"command": "echo " + "x" * 50_000})
+        await next_approval(console)
+        long, edited = (await console.agents.commands("clerk")).commands
+        assert (json.loads(edited.asked_first), json.loads(edited.arguments)) == (
+            {"command": "echo first"},
+            {"command": "echo second"},
+        )
+        assert (edited.fate, edited.digest) == (CommandFate.GIVEN, approval.request.digest)
+        assert len(long.arguments) < MOST_SHOWN + 100
+        assert long.arguments.endswith("more characters are in the journal.")
+        assert (await console.agents.tallies())["clerk"] == AgentTally(asked=2, given=1)

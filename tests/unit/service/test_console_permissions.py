@@ -31,10 +31,10 @@ OPERATORS_ONLY = frozenset(
     "challenge check_policy contract_change decide delete_batch device_details doctor edit_approval "
     "entries entry_numbers explain explanation facets fatigue find_in_results find_runs forget grants "
     "helpers histogram hold identify listen listening pair pair_listening pause_agent pause_run "
-    "policy_text preview proof propose readable_values reconnect refusals register_operator "
+    "policy_text preview proof propose  reconnect refusals register_operator "
     "remove_operator rename_batch resume review_contract revoke revoke_agent revoke_grant run_helper "
     "save_batch save_policy set_agent set_device set_profile settle_step shut_down state stop_agent "
-    "stop_all timeline try_expression try_policy unpause_run verify "
+    "stop_all timeline try_expressions try_policy unpause_run verify "
     "watch_pictures".split()
 )
 AGENTS = [("agent", "agent:x"), ("agent", "operator:anna"), ("window", "agent:x")]

@@ -12,6 +12,7 @@ from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import scripted, tool
 from tests.fakes.signing import signing
@@ -45,7 +46,7 @@ async def test_others_are_answered_while_a_device_lists_what_takes_longest_to_re
             async def until_listed() -> None:
                 nonlocal pings
                 while (await console.devices.tools("lab-2"))[0].description != "changed":
-                    async with asyncio.timeout(60):
+                    async with asyncio.timeout(PATIENCE_S):
                         await (await other.connection.ping())
                     pings += 1
 

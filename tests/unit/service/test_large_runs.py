@@ -15,6 +15,7 @@ from core.batch import history
 from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 from core.home import Home
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import open_service
 
@@ -73,7 +74,7 @@ async def test_a_run_is_read_one_entry_after_the_other_and_not_on_the_loop(
             return real(*arguments)
 
         monkeypatch.setattr(history, "_begin", begin)
-        run = await service.console("operator:anna").runs.get("r-0001")
+        run = await LocalConsole(service, "operator:anna").runs.get("r-0001")
         assert [cell.note for cell in run.cells] == ["cancelled"] * len(DEVICES)
         assert len(alive) == len(DEVICES) + 1
         # The service's start decodes entries of its own.
@@ -100,5 +101,5 @@ async def test_a_read_that_fails_in_the_middle_leaves_the_journal_readable(home:
 async def test_a_run_that_is_not_there_is_not_found(home: Home) -> None:
     async with open_service(home) as service:
         with pytest.raises(BadInput) as refused:
-            await service.console("operator:anna").runs.get("r-0009")
+            await LocalConsole(service, "operator:anna").runs.get("r-0009")
         assert refused.value.code is ErrorCode.NOT_FOUND
