@@ -15,6 +15,7 @@ from app.widgets import painting
 from app.widgets.buttons import IconButton
 from app.widgets.labels import ElidedLabel, Label, Link
 from app.widgets.layouts import hbox, vbox
+from app.widgets.util import set_visible
 
 BannerKind = Literal["ok", "warn", "fail", "info"]
 _ICONS = {"ok": "verified", "warn": "warn", "fail": "failed", "info": "info"}
@@ -46,7 +47,7 @@ class Banner(QWidget):
         self._row.addWidget(self._detail, 1)
         self._links: list[Link] = []
         self._close = IconButton("close", "Close this notice")
-        self._close.setVisible(closable)
+        set_visible(self._close, closable)
         self._close.clicked.connect(self._closed)
         self._row.addWidget(self._close)
         self.hide()

@@ -177,16 +177,12 @@ class BatchScreen(Screen):
 
     def enter(self, target: Target | None) -> None:
         """Show a batch or a tool's form; what is not saved is asked about first."""
+        # What is opened may take the keyboard on.
+        self._focus_steps()
         if isinstance(target, OpenTool):
             self.opening.open_tool(target)
         elif isinstance(target, OpenBatch):
             self.opening.open_batch(target)
-        if target is None or not self._has_keyboard():
-            self._focus_steps()
-
-    def _has_keyboard(self) -> bool:
-        focus = self.window().focusWidget()
-        return focus is not None and focus.isVisible() and self.isAncestorOf(focus)
 
     def home_of_keyboard(self) -> QWidget:
         """The steps; without any, what adds the first one."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 
-from app.query import Mutation
+from app.query import Mutation, Query, quietly
 from app.screens.runs.export_bar import ExportBar
 from app.screens.runs.inline_confirm import InlineConfirm, Question
 from app.screens.runs.remainder_text import Left, left_of
@@ -28,6 +29,8 @@ from core.text import escape_hidden
 Answer = TypeVar("Answer")
 Outcome = Literal["done", "not_done"]
 _CANCELLABLE = (CellState.QUEUED, CellState.RUNNING, CellState.RETRYING, CellState.WAITING)
+# Cells of a run of which it is seen at once what is left; with more that would be a visible stall.
+MOST_AT_ONCE = 2_000
 _NOT_READ = "The run was not read yet."
 
 
@@ -51,6 +54,7 @@ class RunActions(QObject):
         self._run: Run | None = None
         self._cell: Cell | None = None
         self._left: Left | None = None
+        self._reading_left = Query(self, link, self._show_left, quietly, "see what of the run is left")
         self._replaces = ""
         self._make_controls()
         self._make_cell_actions()
@@ -141,24 +145,38 @@ class RunActions(QObject):
 
     def show_run(self, summary: RunSummary | None, run: Run | None) -> None:
         """Another run is on show, or has changed; `run` once it was read."""
-        if run is not self._run:
-            self._left = None
+        other = run is not self._run
         self._summary, self._run = summary, run
+        if other:
+            self._find_left(run)
         paused = summary is not None and summary.state is RunState.PAUSED
         self.pause.setText("Go on" if paused else "Pause")
-        # Of a run that goes on, or whose end was not read yet, nothing is left over.
-        known = summary is not None and summary.state.ended and run is not None and run.summary.state.ended
-        self.resume.setText(f"{self._left_of(run).words}…" if known and run is not None else "Resume…")
+        ended = summary is not None and summary.state.ended
+        self.resume.setText(f"{self._left.words}…" if ended and self._left else "Resume…")
         self.renamed.emit()
+
+    def _find_left(self, run: Run | None) -> None:
+        """See what is left of a run that has ended; of a large one in a thread, for it takes a while."""
+        self._left = None
+        self._reading_left.cancel()
+        if run is None or not run.summary.state.ended:
+            return
+        if len(run.cells) <= MOST_AT_ONCE:
+            self._left = left_of(run)
+            return
+
+        async def find(_console: Console) -> Left:
+            return await asyncio.to_thread(left_of, run)
+
+        self._reading_left.load(find)
+
+    def _show_left(self, left: Left) -> None:
+        self._left = left
+        self.show_run(self._summary, self._run)
 
     def show_cell(self, cell: Cell | None) -> None:
         """Another cell is chosen, or has changed."""
         self._cell = cell
-
-    def _left_of(self, run: Run) -> Left:
-        if self._left is None:
-            self._left = left_of(run)
-        return self._left
 
     # Why not
 
@@ -176,8 +194,7 @@ class RunActions(QObject):
     def _why_no_resume(self) -> str:
         if why := self._why_open():
             return why
-        run = self._run
-        return self._left_of(run).off if run is not None and run.summary.state.ended else _NOT_READ
+        return self._left.off if self._left is not None else _NOT_READ
 
     def _why_no_undo(self) -> str:
         if why := self._why_open():

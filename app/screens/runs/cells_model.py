@@ -34,6 +34,8 @@ class CellsModel(MatrixModel[Cell]):
         self._chosen = ""
         self._waves: dict[str, int] = {}
         self.wave_count = 1
+        # The number of the last wave of which something has begun; 0 before.
+        self.present_wave = 0
         self.counts: Counter[str] = Counter()
 
     # What is shown
@@ -87,6 +89,8 @@ class CellsModel(MatrixModel[Cell]):
         ended = self.summary is not None and self.summary.state.ended
         self._looks = {place: look_key(cell, ended) for place, cell in self._cells.items()}
         self.counts = Counter(group_of(look) for look in self._looks.values())
+        begun = {device for (device, _), look in self._looks.items() if look not in _NOT_BEGUN}
+        self.present_wave = max((self._waves.get(device, 0) for device in begun), default=0)
 
     def _arrange(self) -> None:
         if self.summary is not None:
@@ -115,6 +119,8 @@ class CellsModel(MatrixModel[Cell]):
             return
         before, look = self._looks[place], look_key(cell, self.summary.state.ended)
         self._cells[place], self._looks[place] = cell, look
+        if look not in _NOT_BEGUN:
+            self.present_wave = max(self.present_wave, self._waves.get(cell.device, 0))
         if (index := self.index_of(cell.device, cell.step)).isValid():
             self.dataChanged.emit(index, index)
         if before != look:
@@ -165,11 +171,6 @@ class CellsModel(MatrixModel[Cell]):
             return 0
         wave = self._waves.get(self._devices[row], 0)
         return wave if row == 0 or self._waves.get(self._devices[row - 1]) != wave else 0
-
-    def present_wave(self) -> int:
-        """The number of the last wave of which something has begun; 0 before."""
-        begun = (device for (device, _), look in self._looks.items() if look not in _NOT_BEGUN)
-        return max((self._waves.get(device, 0) for device in begun), default=0)
 
     def look_at(self, index: Index) -> str:
         """The look of the cell at a place; empty when there is none."""

@@ -12,7 +12,7 @@ from app.form_dialog import FormDialog
 from app.query import Mutation, Query, quietly
 from app.screens.runs.remainder_text import Left, done_words, left_of, remainder_lines
 from app.service_client import ConsoleLink
-from app.text import count_words, one_line
+from app.text import count_words, one_line, plural
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button
 from app.widgets.fields import Field, TextField
@@ -44,7 +44,7 @@ class ResumeDialog(FormDialog):
         self._answer: Run | None = None
         self.done = Label("", wrap=True)
         self.kept = Label(
-            f"The batch, its inputs and its {count_words(len(run.summary.devices))} devices are those of "
+            f"The batch, its inputs and its {plural(len(run.summary.devices), 'device')} are those of "
             f"{run.summary.id}.",
             tone="text2",
             wrap=True,

@@ -117,6 +117,7 @@ class RunsScreen(Screen):
         self.head.list_wanted.connect(self._toggle_list)
         self.ask.closed.connect(self._focus_matrix)
         self.wishes.changed.connect(self._reading.refresh)
+        self.wishes.renamed.connect(self._say_notice)
         self.notice.acted.connect(self._act_on_notice)
         self.drawer.closed.connect(self._close_drawer)
         self.drawer.tab_chosen.connect(lambda tab: self.keep("tab", tab))
@@ -361,13 +362,16 @@ class RunsScreen(Screen):
         self.head.show_production(sum(1 for device in known if device is not None and device.production))
         if self._run is not None:
             self.counts.say_rules(rules_words(self._run))
+
+    def _say_notice(self) -> None:
         resume = self.wishes.resume
-        show_notice(self.notice, summary, "" if resume.reason else resume.text())
+        if self._summary is not None:
+            show_notice(self.notice, self._summary, "" if resume.reason else resume.text())
 
     def _wave_words(self) -> str:
         cells = self.matrix.cells
         known = self._run is not None and cells.wave_count > 1
-        return f"wave {max(1, cells.present_wave())} of {cells.wave_count}" if known else ""
+        return f"wave {max(1, cells.present_wave)} of {cells.wave_count}" if known else ""
 
     def _act_on_notice(self, key: str) -> None:
         if key == "resume":

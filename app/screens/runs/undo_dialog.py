@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtWidgets import QWidget
 
 from app.form_dialog import FormDialog
-from app.items.table_model import Column, Kind, RowStyle, TableModel
+from app.items.table_model import Cell, Column, Kind, RowStyle, TableModel
 from app.items.table_view import TableView
 from app.query import Query
 from app.service_client import ConsoleLink
@@ -33,6 +33,13 @@ _FATES = {
 _ANSWERS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
 
+def _why(cell: UndoCell) -> Cell:
+    """Why, without the words that stand in the column before it."""
+    start, colon, rest = cell.why.partition(": ")
+    words = rest[:1].upper() + rest[1:] if colon and start.endswith("be undone") else cell.why
+    return Cell(one_line(words or cell.what), tip=one_line(f"{cell.what} {cell.why}".strip()))
+
+
 def _policy(cell: UndoCell) -> str:
     if cell.fate is not UndoFate.UNDOES:
         return ""
@@ -45,7 +52,7 @@ _COLUMNS: tuple[Column[UndoCell], ...] = (
     Column("tool", "Tool", Kind.MONO, 110, cell=lambda cell: one_line(cell.tool)),
     Column("fate", "Undo", Kind.TEXT, 130, cell=lambda cell: _FATES[cell.fate]),
     Column("policy", "Policy", Kind.PLAN, 80, cell=_policy),
-    Column("why", "Why", Kind.TEXT, 200, stretch=True, cell=lambda cell: one_line(cell.why or cell.what)),
+    Column("why", "Why", Kind.TEXT, 200, stretch=True, cell=_why),
 )
 
 

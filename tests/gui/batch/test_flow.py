@@ -397,8 +397,8 @@ def test_a_batch_that_is_opened_leaves_the_keyboard_in_its_steps(theme: Theme, t
     console.saved["Three"] = three()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await BatchPage.on(desk)
         desk.window.open("batch", OpenBatch("Three"))
+        page = await BatchPage.on(desk)
         await seen(lambda: page.ids() == ["a", "b", "c"])
         assert page.screen.steps.view.hasFocus()
 

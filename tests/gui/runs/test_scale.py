@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -11,14 +12,17 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QPaintEvent
 
 from app.main import ConsoleApplication
+from app.screens.runs import actions
+from app.screens.runs.actions import MOST_AT_ONCE
 from app.screens.runs.cells_model import LOOK_ROLE
+from app.screens.runs.remainder_text import Left, left_of
 from app.screens.targets import OpenRun
 from app.state import CELLS_A_TURN
 from app.theme.theme import Theme
 from app.widgets.labels import Label
-from core.batch.models import Cell, Run
+from core.batch.models import Cell, CellState, Run, RunState
 from core.service.console import CellChanged, RunChanged
-from tests.fakes.big_run import STEP, big_run, ended, ended_run
+from tests.fakes.big_run import ENDED, STEP, big_run, ended, ended_run
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import many_devices
 from tests.fakes.qt_turns import most_calls_a_turn
@@ -210,5 +214,31 @@ def test_no_turn_does_much_while_a_run_over_a_thousand_devices_opens_and_goes_on
                 )
             )
         assert screen.matrix.cells.index_of(run.summary.devices[-1], STEP).data(LOOK_ROLE) == "confirmed"
+
+    play_frame(theme, tmp_path, console, scenario)
+
+
+def test_what_is_left_of_a_large_run_is_seen_off_the_loop_of_the_window(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = story()
+    run = big_run(900, [f"lab-{number:04d}" for number in range(MOST_AT_ONCE + 1)])
+    counts = {CellState.FAILED: len(run.cells)}
+    summary = run.summary.model_copy(update={"state": RunState.FAILED, "counts": counts, "ended_at": ENDED})
+    cells = [cell.model_copy(update={"state": CellState.FAILED, "ended_at": ENDED}) for cell in run.cells]
+    console.work.add(run.model_copy(update={"summary": summary, "cells": cells}))
+    threads: list[bool] = []
+
+    def seen_there(found: Run) -> Left:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return left_of(found)
+
+    monkeypatch.setattr(actions, "left_of", seen_there)
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        screen = await runs_of(desk, OpenRun("r-0900"))
+        await seen(screen.head.resume.isVisible)
+        assert screen.head.resume.text() == f"Re-run failed step on {MOST_AT_ONCE + 1:,} devices…"
+        assert threads == [False]
 
     play_frame(theme, tmp_path, console, scenario)
