@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
 
 from core.approvals.operator_keys import OperatorKey
@@ -138,12 +137,8 @@ async def test_a_stopped_agent_is_cut_off_and_stays_refused_when_it_comes_back(
             await next_approval(console)
             words = await console.agents.stop("claude")
             assert "1 run was cancelled, 1 connection was ended" in words
-            await agent_when(console, "claude", lambda agent: not agent.connections)
+            await agent_when(console, "claude", lambda agent: not agent.connections and not agent.waiting)
             assert await console.approvals.list() == []
         async with connect() as again:
             assert await is_paused(again)
             assert (await asked(again, "wait_run"))["open"] == []
-        await console.agents.revoke("claude")
-        with pytest.raises((MCPError, ExceptionGroup)):
-            async with connect() as revoked:
-                await revoked.call_tool("run_commands", READS)
