@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-_TEXT = r'"(?:[^"\\]|\\.)*"'
-_COMMENT = re.compile(rf"({_TEXT})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+# What has no end goes to the end of the text: tried again from its next sign, it would cost the square.
+_TEXT = r'"(?:[^"\\]|\\.)*"?'
+_COMMENT = re.compile(rf"({_TEXT})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"({_TEXT})|,(?=\s*[\]}}])", re.DOTALL)
 
 

@@ -11,11 +11,14 @@ from core.home import OPERATOR_NAME, Home
 from core.policy.agents import PREFIX, ClientProgram, Transport, name_in
 from core.service.control import ensure_service
 from core.service.rpc.client import RemoteConsole
+from core.tasks import TaskGroupOwner
 from core.tokens import token_digest
 
 MOST_SESSIONS = 100
 MOST_PROGRAMS = 8
 """Maximum programs that use one token over HTTP at the same time, each with a connection of its own."""
+IDLE_S = 600.0
+"""Over HTTP a program does not say that it has gone: after so long without a request it is taken for that."""
 
 
 class AgentSession:
@@ -44,6 +47,8 @@ class AgentSession:
         self._introduced_to: RemoteConsole | None = None
         self._others: OrderedDict[ClientProgram, AgentSession] = OrderedDict()
         self._console: RemoteConsole | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._tasks = TaskGroupOwner("agent session")
         self._connecting = asyncio.Lock()
 
     async def console(self) -> RemoteConsole:
@@ -61,12 +66,14 @@ class AgentSession:
                 program = self._program
                 await self._console.agents.introduce(self._transport, program.name, program.version)
                 self._introduced_to = self._console
+            self._wait_for_idleness()
             return self._console
 
     async def used_by(self, name: str, version: str) -> AgentSession:
         """The session of the program that calls itself this; each program has a connection of its own."""
         program = ClientProgram.called(name, version)
-        if self._program is None:
+        # Over HTTP, the session that checks the token is no program's own.
+        if self._program is None and self._transport == "stdio":
             self._program = program
         if self._program == program:
             return self
@@ -75,17 +82,36 @@ class AgentSession:
             session = AgentSession(self._home, self._token, self._transport, program)
             self._others[program] = session
         self._others.move_to_end(program)
-        while len(self._others) >= MOST_PROGRAMS:
+        while len(self._others) > MOST_PROGRAMS:
             _, oldest = self._others.popitem(last=False)
             await oldest.close()
         return session
 
-    async def close(self) -> None:
-        """Detach from the service; the agent's runs go on."""
-        while self._others:
-            await self._others.popitem()[1].close()
+    def _wait_for_idleness(self) -> None:
+        """Detach from the service if no request comes for `IDLE_S`."""
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._transport == "http" and self._program is not None:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._is_idle)
+
+    def _is_idle(self) -> None:
+        if self._console is not None and self._console.busy:
+            self._wait_for_idleness()
+        else:
+            self._tasks.spawn("detach", self._detach())
+
+    async def _detach(self) -> None:
         if self._console is not None:
             await self._console.close()
+
+    async def close(self) -> None:
+        """Detach from the service; the agent's runs go on."""
+        if self._idle is not None:
+            self._idle.cancel()
+        await self._tasks.close()
+        while self._others:
+            await self._others.popitem()[1].close()
+        await self._detach()
 
 
 class AgentSessions:

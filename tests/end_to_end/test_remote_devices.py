@@ -18,7 +18,6 @@ from core.fleet.models import CheckState, DeviceSettings, Health
 from core.home import Home
 from core.ids import new_id
 from core.service.console import Console, DeviceForgotten
-from core.service.local_console import LocalConsole
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.agents import add_agent
 from tests.fakes.patience import PATIENCE_S
@@ -181,7 +180,7 @@ class TestDiallingIn:
 
     async def test_a_forgotten_device_is_gone_for_everybody(self, console, service, name, tmp_path):
         pairing = await console.devices.pair(name, DeviceSettings())
-        other = await LocalConsole(service, "operator:ben")
+        other = await service.console("operator:ben")
         events = other.events()
         async with paired(tmp_path / "d", pairing.string) as device:
             await stands(console, name, *HERE)

@@ -12,7 +12,6 @@ from websockets.exceptions import InvalidStatus
 
 from core.aip.pairing import decode_pairing
 from core.home import Home
-from core.service.local_console import LocalConsole
 from tests.fakes.program import run, until
 from tests.fakes.remote_device import make_listening_home, paired
 from tests.fakes.service_process import service_process
@@ -23,7 +22,7 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Home
     home = make_listening_home(tmp_path_factory.mktemp("served") / "home")
     async with service_process(home) as service:
         # It answers from now on.
-        await LocalConsole(service, "cli:test")
+        await service.console("cli:test")
         yield home
 
 

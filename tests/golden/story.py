@@ -27,6 +27,7 @@ from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.journal import Journal
+from core.batch.expression_trial import AskedExpression
 from core.batch.models import Batch, Run
 from core.changes import Change, ChangeKind
 from core.errors import QuarterdeckError
@@ -362,6 +363,8 @@ async def batches(play: Play, console: Console, device: ScriptedDevice) -> None:
     await console.runs.delete_batch("poke")
     await refused(console.runs.load_batch("none"))
     await console.runs.plan(batch)
+    condition = AskedExpression(place="when", text="device.platform == 'linux'")
+    await console.runs.try_expressions(batch, batch.steps[0].id, [condition])
     await refused(console.runs.start(batch, ["lab-9"]))
     run = await console.runs.start(batch, [SCRIPTED])
     await device.answer(await device.command(), {"seen": []})

@@ -37,6 +37,7 @@ class StepAnnotations(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._judged: dict[int, tuple[DraftStep, str, str, StepNote]] = {}
+        self._flows: dict[int, tuple[DraftStep, Steps, str, tuple[str, ...]]] = {}
         self._checks: dict[int, tuple[str, Validator]] = {}
         self._subjects: dict[str, SchemaHandle] = {}
         # What counts as the name of a secret here, beside what schemas say.
@@ -69,20 +70,28 @@ class StepAnnotations(QObject):
             note = self._note(one, offer, until)
             cells = planned.get(one.id, [])
             others = [one.id] if ids[one.id] > 1 else []
-            branch = recovery.get(one.key, ())
+            flow_fault, lines = self._flow(one, recovery.get(one.key, ()))
             typed = own[1] if own[0] == one.key else ""
-            problem = id_error(one, others) or typed or note.problem or _flow_fault(one, branch)
+            problem = id_error(one, others) or typed or note.problem or flow_fault
             risks = [cell.risk for cell in cells if cell.risk is not None]
             worst = max([*risks, *([Risk(note.risk)] if note.risk else [])], key=_rank, default=None)
             counts = count_outcomes(cells) if one.enabled else {}
             shown = worst.value if worst else ""
-            lines = flow_lines(one, branch)
             notes[one.key] = StepNote(note.summary, note.title, shown, problem, counts, lines)
         for key in self._judged.keys() - notes.keys():
             del self._judged[key]
+        self._flows = {key: kept for key, kept in self._flows.items() if key in notes}
         for key in self._checks.keys() - notes.keys():
             self._forget_check(key)
         return rows_of(steps, notes)
+
+    def _flow(self, step: DraftStep, recovery: Steps) -> tuple[str, tuple[str, ...]]:
+        """What is wrong with how a step goes on, and the lines that say it; made once for each change."""
+        kept = self._flows.get(step.key)
+        if kept is None or kept[0] is not step or kept[1] != recovery:
+            kept = (step, recovery, _flow_fault(step, recovery), flow_lines(step, recovery))
+            self._flows[step.key] = kept
+        return kept[2], kept[3]
 
     def _forget_check(self, key: int) -> None:
         _, check = self._checks.pop(key)

@@ -22,11 +22,13 @@ from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.util import ScrollArea
 from core.errors import BadInput
 from core.json_comments import blank_comments
-from core.schema_forms.json_values import UNSET, NotJson, parse_json
+from core.schema_forms.json_values import UNSET, JsonProblem, NotJson, parse_json
 from core.schema_forms.validator import FieldError
 from core.text import some_names
 
-_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:')
+# A text and whether it is a name; one without an end goes to the end, so that all is looked at once.
+_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"?(\s*:)?')
+_MOST_PASTED = 1024 * 1024
 # Names whose values are no secrets; of any other name in pasted text the value is not drawn.
 _OPEN_NAMES = frozenset(
     {"mcp", "mcpServers", "servers", "command", "args", "cwd", "type", "url", "env", "headers", "disabled"}
@@ -39,6 +41,8 @@ class _PastedServers(JsonEdit):
 
     def read(self, text: str) -> Any:
         """What the text says."""
+        if len(text) > _MOST_PASTED:
+            raise NotJson(JsonProblem(1, 1, f"it is longer than {_MOST_PASTED:,} characters"))
         return parse_json(blank_comments(text))
 
 
@@ -70,7 +74,7 @@ class ServerEditor(QWidget):
         self.pasting = Field("Paste mcpServers JSON", self.paste, help_text=_HELP)
         self.paste.edited.connect(self._read_pasted)
         self.chooser = DropDown("Pasted server")
-        self.chooser.activated.connect(lambda place: self._take(self.chooser.itemText(place)))
+        self.chooser.activated.connect(lambda place: self._take(str(self.chooser.itemData(place))))
         self._choosing = Field("Which of them", self.chooser)
         self.note = Label("", "meta", "warn", wrap=True)
         self.form = SchemaForm()
@@ -166,7 +170,8 @@ class ServerEditor(QWidget):
     def _read_pasted(self) -> None:
         text = self.paste.text()
         # Also while it cannot be read: whatever it is, it may be a secret.
-        self.paste.mask_values(set(_NAME.findall(text)) - _OPEN_NAMES)
+        names = {found[1] for found in _TEXT.finditer(text[:_MOST_PASTED]) if found[2]}
+        self.paste.mask_values(names - _OPEN_NAMES)
         self.pasting.set_error("")
         if not text.strip():
             return
@@ -191,7 +196,8 @@ class ServerEditor(QWidget):
 
     def _show_pasted(self) -> None:
         self.chooser.clear()
-        self.chooser.addItems(list(self._pasted))
+        for name in self._pasted:
+            self.chooser.addItem(one_line(name), name)
         self._choosing.setVisible(len(self._pasted) > 1)
 
     def _take(self, name: str) -> None:

@@ -144,6 +144,11 @@ class RemoteConsole(Console):
         console._tasks.spawn("read the socket", console._read())
         return console
 
+    @property
+    def busy(self) -> bool:
+        """Whether a call waits for its answer."""
+        return bool(self._waiting)
+
     def gone(self) -> ServiceError:
         """The error that every call raises once the connection has ended."""
         return ServiceError(self.closed_reason or "The connection to the service is closed.")

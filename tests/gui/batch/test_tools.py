@@ -53,7 +53,7 @@ def test_a_search_that_fails_says_so_and_enter_adds_nothing(theme: Theme, tmp_pa
         page = await BatchPage.on(desk)
         console.fail_next["search_tools"] = ServiceError("The service is busy.")
         page.in_window(Key.Key_A, Mod.NoModifier)
-        page.type_text("screenshot")
+        page.type_text("picture of it")  # no name in full, which needs no search
         page.press(Key.Key_Return)
         await seen(lambda: not page.screen.tools.searching)
         assert "The service is busy." in page.screen.tools.place.empty.words()

@@ -159,6 +159,11 @@ def test_what_is_wrong_with_pasted_text_and_fields_is_said_in_place(theme: Theme
         assert page.note == "Left out, as the device does not know it: autoApprove."
         assert page.tab.editor.form.value() == {"name": "a", "entry": {"command": "x", "env": {}}}
         assert [page.tab.editor.chooser.itemText(n) for n in range(2)] == ["a", "b"]
+        # Names are shown with what cannot be seen in them; what is too long is not looked at.
+        page.paste('{"servers": {"a\\u202e": {"command": "x"}, "b": {"command": "y"}}}')
+        assert page.tab.editor.chooser.itemText(0) == "a[U+202E]"
+        page.paste('{"servers": ' + '\\"' * 600_000)
+        assert "longer than" in page.form_problems
         # Without a name, with a bare entry; the name is then asked for, and a command or a url.
         page.tab.editor.clear()
         page.paste('{"cwd": "/tmp", "command": ""}')

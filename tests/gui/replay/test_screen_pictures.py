@@ -7,20 +7,19 @@ from pathlib import Path
 import pytest
 
 from app.main import ConsoleApplication
-from app.screens.replay.screen import ReplayScreen
 from app.theme.theme import Theme
 from core.errors import ErrorCode, QuarterdeckError
 from tests.fakes.console import FakeConsole
-from tests.fakes.replay_screen import KEYS, add_entry, entries_of, fact, press, replay, seq_of
 from tests.fakes.story import story
 from tests.fakes.window import seen
+from tests.gui.replay.page import KEYS, ReplayPage, add_entry, entries_of, replay
 
 
 def test_stepping_shows_the_pictures_before_and_after_and_how_much_changed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
-        pictures = screen.pictures
+    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+        pictures = page.screen.pictures
         await seen(lambda: not pictures.changed.image().isNull() and not pictures.before.image().isNull())
         assert pictures.after.blob == entries_of(console, "09")["result_recorded"].blobs[0]
         assert pictures.before.blob == entries_of(console, "07")["result_recorded"].blobs[0]
@@ -31,30 +30,30 @@ def test_stepping_shows_the_pictures_before_and_after_and_how_much_changed(
 
 
 def test_nothing_is_shown_that_was_not_known_at_the_moment(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
         stages = entries_of(console, "08")
-        assert screen.pictures.after.blob == entries_of(console, "07")["result_recorded"].blobs[0]
-        await seen(lambda: fact(screen, "Approval").startswith("waits"))
-        assert fact(screen, "Sent") == "not yet"
-        assert fact(screen, "Answer") == "none yet"
-        screen.details.show_tab("result")
-        await seen(lambda: "Not answered yet" in screen.details.result_tab.words.text())
-        screen.details.show_tab("decision")
-        screen.go_to_entry(stages["command_prepared"].seq)
-        await seen(lambda: screen.details.decision_tab.answer.text() == "not decided yet")
-        screen.go_to_entry(stages["approval_given"].seq)
-        assert fact(screen, "Approved") == "once, by harbour after 1:22"
-        screen.go_to_entry(stages["result_recorded"].seq)
-        assert fact(screen, "Answer") == "after 212 ms"
+        assert page.screen.pictures.after.blob == entries_of(console, "07")["result_recorded"].blobs[0]
+        await seen(lambda: page.fact("Approval").startswith("waits"))
+        assert page.fact("Sent") == "not yet"
+        assert page.fact("Answer") == "none yet"
+        page.screen.details.show_tab("result")
+        await seen(lambda: "Not answered yet" in page.screen.details.result_tab.words.text())
+        page.screen.details.show_tab("decision")
+        page.screen.go_to_entry(stages["command_prepared"].seq)
+        await seen(lambda: page.screen.details.decision_tab.answer.text() == "not decided yet")
+        page.screen.go_to_entry(stages["approval_given"].seq)
+        assert page.fact("Approved") == "once, by harbour after 1:22"
+        page.screen.go_to_entry(stages["result_recorded"].seq)
+        assert page.fact("Answer") == "after 212 ms"
 
     replay(theme, tmp_path, scenario, ("08", "approval_requested"))
 
 
 def test_the_first_picture_stands_alone(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
-        await seen(lambda: not screen.pictures.changed.image().isNull())
-        assert screen.pictures.changed_box.title.text() == "Picture"
-        assert screen.pictures.before.problem == "No earlier picture"
+    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+        await seen(lambda: not page.screen.pictures.changed.image().isNull())
+        assert page.screen.pictures.changed_box.title.text() == "Picture"
+        assert page.screen.pictures.before.problem == "No earlier picture"
 
     replay(theme, tmp_path, scenario, ("01", "result_recorded"))
 
@@ -63,28 +62,28 @@ def test_pictures_are_read_on_when_the_screen_comes_back(theme: Theme, tmp_path:
     console = story()
     gate = console.hold_back("blob")
 
-    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
         desk.window.open("fleet")
         gate.set()
         desk.window.open("replay")
-        await seen(lambda: not screen.pictures.changed.image().isNull())
-        await seen(lambda: not screen.pictures.before.image().isNull())
+        await seen(lambda: not page.screen.pictures.changed.image().isNull())
+        await seen(lambda: not page.screen.pictures.before.image().isNull())
 
     replay(theme, tmp_path, scenario, ("09", "result_recorded"), console)
 
 
 def test_digits_choose_how_pictures_are_shown_and_the_choice_is_kept(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
-        press(screen, KEYS.Key_1)
-        assert screen.pictures.before.isVisible()
-        assert not screen.pictures.changed.isVisible()
-        press(screen, KEYS.Key_3)
-        assert screen.pictures.changed.isVisible()
-        assert not screen.pictures.before.isVisible()
-        assert screen.remembered("mode") == "full"
-        press(screen, KEYS.Key_2)
-        assert screen.pictures.before.isVisible()
-        assert screen.pictures.changed.isVisible()
+    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+        page.press(KEYS.Key_1)
+        assert page.screen.pictures.before.isVisible()
+        assert not page.screen.pictures.changed.isVisible()
+        page.press(KEYS.Key_3)
+        assert page.screen.pictures.changed.isVisible()
+        assert not page.screen.pictures.before.isVisible()
+        assert page.screen.remembered("mode") == "full"
+        page.press(KEYS.Key_2)
+        assert page.screen.pictures.before.isVisible()
+        assert page.screen.pictures.changed.isVisible()
 
     replay(theme, tmp_path, scenario)
 
@@ -110,12 +109,12 @@ def test_a_picture_that_cannot_be_trusted_is_replaced_by_the_reason(
 
     monkeypatch.setattr(console, "on_blob", blob)
 
-    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
-        await seen(lambda: screen.pictures.changed.problem == words)
-        assert screen.pictures.after.problem == words
-        await seen(lambda: words in screen.pictures.words.text())
+    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+        await seen(lambda: page.screen.pictures.changed.problem == words)
+        assert page.screen.pictures.after.problem == words
+        await seen(lambda: words in page.screen.pictures.words.text())
         # The picture of the step before is still there.
-        await seen(lambda: not screen.pictures.before.image().isNull())
+        await seen(lambda: not page.screen.pictures.before.image().isNull())
 
     replay(theme, tmp_path, scenario, ("07", "result_recorded"), console)
 
@@ -125,15 +124,15 @@ def test_bytes_that_are_no_picture_are_said_to_be_none(theme: Theme, tmp_path: P
     console = story()
     console.fake_journal.blobs[entries_of(console, "07")["result_recorded"].blobs[0]] = data
 
-    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
-        await seen(lambda: "picture" in screen.pictures.changed.problem and not_reading(screen))
-        assert screen.pictures.changed.image().isNull()
+    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+        await seen(lambda: "picture" in page.screen.pictures.changed.problem and not_reading(page))
+        assert page.screen.pictures.changed.image().isNull()
 
     replay(theme, tmp_path, scenario, ("07", "result_recorded"), console)
 
 
-def not_reading(screen: ReplayScreen) -> bool:
-    return not screen.pictures.changed.problem.startswith("Reading")
+def not_reading(page: ReplayPage) -> bool:
+    return not page.screen.pictures.changed.problem.startswith("Reading")
 
 
 def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
@@ -141,11 +140,11 @@ def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
 ) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
-        screen.details.show_tab("proof")
-        proof_tab = screen.details.proof_tab
+    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+        page.screen.details.show_tab("proof")
+        proof_tab = page.screen.details.proof_tab
         await seen(lambda: proof_tab.verdict.isVisible())
-        assert f'"seq":{seq_of(screen)},' in proof_tab.text.toPlainText()
+        assert f'"seq":{page.seq},' in proof_tab.text.toPlainText()
         whole = console.on_proof
 
         async def forged(seq: int) -> object:
@@ -153,7 +152,7 @@ def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
             return proof.model_copy(update={"entry": proof.entry.replace("confirmed", "unverified")})
 
         monkeypatch.setattr(console, "on_proof", forged)
-        screen.go_to_entry(entries_of(console, "07")["result_recorded"].seq)
+        page.screen.go_to_entry(entries_of(console, "07")["result_recorded"].seq)
         await seen(lambda: proof_tab.failure.isVisible())
         assert "does not give the hash" in proof_tab.failure.accessibleName()
         assert not proof_tab.verdict.isVisible()
@@ -167,9 +166,9 @@ def test_text_from_devices_is_shown_plain_and_with_its_hidden_characters(
     console = story()
     add_entry(console, tool="<b>rm</b>\u202ecod")
 
-    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
-        press(screen, KEYS.Key_End)
-        assert screen.details.tool.text() == "<b>rm</b>[U+202E]cod"
-        assert "\u202e" not in screen.details.title.text()
+    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+        page.press(KEYS.Key_End)
+        assert page.screen.details.tool.text() == "<b>rm</b>[U+202E]cod"
+        assert "\u202e" not in page.screen.details.title.text()
 
     replay(theme, tmp_path, scenario, console=console)

@@ -10,20 +10,13 @@ from PySide6.QtTest import QTest
 
 from app.main import ConsoleApplication
 from app.screens.fleet.pairing_dialog import PairingDialog
-from app.screens.settings.devices_page import DevicesPage, address_help, address_problem
-from app.screens.settings.screen import SettingsScreen
-from app.screens.targets import OpenSection
+from app.screens.settings.devices_page import address_help, address_problem
 from app.theme.theme import Theme
 from core.errors import BadInput
 from core.fleet.models import Listening
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
-
-
-def section_of(desk: ConsoleApplication) -> DevicesPage:
-    desk.window.open("settings", OpenSection("devices"))
-    assert isinstance(desk.window.current, SettingsScreen)
-    return desk.window.current.devices
+from tests.gui.settings.page import open_devices
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:5000", "[::1]:5000", "harbour.lan:65535"])
@@ -45,7 +38,7 @@ def test_another_address_is_listened_at_and_shown(theme: Theme, tmp_path: Path) 
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = section_of(desk)
+        section = open_devices(desk)
         await seen(lambda: section.address.text() == "0.0.0.0:5000")
         assert not section.listen.isEnabled()
         assert "with TLS" in section.facts.value("State").text()
@@ -63,7 +56,7 @@ def test_a_taken_port_is_said_below_the_field(theme: Theme, tmp_path: Path) -> N
     console.fail_next["listen"] = BadInput("Port 5001 is taken by another program.")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = section_of(desk)
+        section = open_devices(desk)
         await seen(lambda: section.address.text())
         section.address.setText("127.0.0.1:5001")
         section.listen.click()
@@ -78,7 +71,7 @@ def test_a_console_that_does_not_listen_says_why(theme: Theme, tmp_path: Path) -
     console.listens = Listening(address="127.0.0.1:5000", problem="Port 5000 is taken.")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = section_of(desk)
+        section = open_devices(desk)
         await seen(section.banner.isVisible)
         assert "does not listen" in section.banner.words()
         # The same address may be tried again.
@@ -89,7 +82,7 @@ def test_a_console_that_does_not_listen_says_why(theme: Theme, tmp_path: Path) -
 
 def test_refused_attempts_of_strangers_are_listed_too(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        section = section_of(desk)
+        section = open_devices(desk)
         await seen(lambda: section.refused.rows_model.rowCount() > 3)
         words = [str(section.refused.rows_model.index(row, 2).data()) for row in range(3)]
         assert words[0] == "The token is not known here."

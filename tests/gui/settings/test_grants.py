@@ -11,9 +11,7 @@ from PySide6.QtWidgets import QLabel
 
 from app.main import ConsoleApplication
 from app.screens.journal.screen import JournalScreen
-from app.screens.settings.grants_page import GrantsPage, fits_words, grant_scope, grant_state, uses_left
-from app.screens.settings.screen import SettingsScreen
-from app.screens.targets import OpenSection
+from app.screens.settings.grants_page import fits_words, grant_scope, grant_state, uses_left
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.audit.entries import Kind
@@ -21,18 +19,8 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.rules_door import make_grants
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
-
-
-async def grants_of(desk: ConsoleApplication, grant: str = "") -> GrantsPage:
-    desk.window.open("settings", OpenSection("grants", grant=grant))
-    screen = desk.window.current
-    assert isinstance(screen, SettingsScreen)
-    await seen(lambda: screen.grants._known)
-    return screen.grants
-
-
-def sheet_of(desk: ConsoleApplication) -> Dialog:
-    return next(sheet for sheet in desk.window.findChildren(Dialog) if sheet.isVisible())
+from tests.gui.page import visible
+from tests.gui.settings.page import dialog_in_front, open_grants
 
 
 def test_states_uses_and_scope_in_words() -> None:
@@ -46,7 +34,7 @@ def test_states_uses_and_scope_in_words() -> None:
 
 def test_those_in_force_are_listed_and_others_on_demand(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await grants_of(desk)
+        section = await open_grants(desk)
         await seen(lambda: section.table.rows_model.rowCount() == 3)
         shown, first = section.details.scope_words(), make_grants()[0]
         ends = datetime.fromisoformat(first.terms.expires).astimezone()
@@ -57,7 +45,7 @@ def test_those_in_force_are_listed_and_others_on_demand(theme: Theme, tmp_path: 
         assert section.table.rows_model.rowCount() == 1
         section.search.setText("no such words")
         assert section.table.rows_model.rowCount() == 0
-        assert not section.details._inner.isVisible()
+        assert not section.details.title.isVisible()
 
     play_frame(theme, tmp_path, story(), scenario)
 
@@ -66,18 +54,16 @@ def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Th
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await grants_of(desk)
+        section = await open_grants(desk)
         section.table.choose("g-0030-c0ffee")
         section.details.revoke.click()
-        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
-        sheet_of(desk).answer("keep").click()
-        await seen(lambda: not [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
+        (await dialog_in_front(desk)).answer("keep").click()
+        await seen(lambda: not visible(desk.window, Dialog))
         assert "revoke_grant" not in console.asked
         section.details.revoke.click()
-        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
-        asked = {label.text() for label in sheet_of(desk).findChildren(QLabel)}
+        asked = {label.text() for label in (await dialog_in_front(desk)).findChildren(QLabel)}
         assert "\n".join(section.details.scope_words()) in asked, "the very words of the list, local time too"
-        sheet_of(desk).answer("revoke").click()
+        (await dialog_in_front(desk)).answer("revoke").click()
         await seen(lambda: section.table.rows_model.rowCount() == 2)
         assert console.fake_journal.entries[-1].kind is Kind.GRANT_REVOKED
         section.begin("g-0030-c0ffee")
@@ -89,7 +75,7 @@ def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Th
 
 def test_what_a_grant_lets_run_is_the_last_to_lose_room(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        table = (await grants_of(desk)).table
+        table = (await open_grants(desk)).table
         scope = [column.key for column in table.rows_model.columns].index("scope")
         await seen(lambda: table.columnWidth(scope) >= table.rows_model.columns[scope].width)
 
@@ -98,7 +84,7 @@ def test_what_a_grant_lets_run_is_the_last_to_lose_room(theme: Theme, tmp_path: 
 
 def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await grants_of(desk)
+        section = await open_grants(desk)
         section.details.entries.click()
         journal = desk.window.current
         assert isinstance(journal, JournalScreen)
@@ -110,7 +96,7 @@ def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: P
 
 def test_where_nothing_was_granted_it_says_how_one_is_given(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await grants_of(desk)
+        section = await open_grants(desk)
         await seen(section.empty.isVisible)
         assert not section.split.isVisible()
 
@@ -121,7 +107,7 @@ def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: 
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         await seen(desk.window.isActiveWindow)
-        section = await grants_of(desk)
+        section = await open_grants(desk)
         QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
         assert section.search.hasFocus()
         QTest.keyClick(section.search, Qt.Key.Key_Down)
@@ -132,7 +118,7 @@ def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: 
 
 def test_who_revoked_a_grant_is_named_as_who_gave_it(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await grants_of(desk)
+        section = await open_grants(desk)
         revoked = next(grant for grant in make_grants() if grant.revoked_at is not None)
         assert revoked.revoked_by == "operator:harbour"
         section.details.show_grant(revoked)

@@ -11,11 +11,9 @@ from PySide6.QtWidgets import QLabel, QLineEdit
 
 from app.main import ConsoleApplication
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.settings.operators_page import OperatorsPage
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
-from app.widgets.dialog import Dialog
 from core.approvals.operator_keys import create_operator_key, list_operator_keys
 from core.approvals.operators import removing
 from core.home import Home
@@ -26,31 +24,9 @@ from tests.fakes.rules_door import make_grants
 from tests.fakes.sign_sheets import do_not_sign, press, sign, sign_sheet
 from tests.fakes.window import play_frame, seen
 from tests.gui.page import problem_in
+from tests.gui.settings.page import dialog_in_front, fill_key, open_operators, operator_row
 
 PHRASE = "correct horse battery"
-
-
-async def operators_of(desk: ConsoleApplication) -> OperatorsPage:
-    await desk.window.keys.refresh()
-    desk.window.open("settings", OpenSection("operators"))
-    screen = desk.window.current
-    assert isinstance(screen, SettingsScreen)
-    return screen.operators
-
-
-def fill(section: OperatorsPage, name: str, phrase: str, again: str) -> None:
-    for field, text in (
-        (section.name_field, name),
-        (section.secret_field, phrase),
-        (section.again_field, again),
-    ):
-        field.clear()
-        QTest.keyClicks(field, text)
-
-
-def row_words(section: OperatorsPage, name: str) -> list[str]:
-    model = section.table.rows_model
-    return model.words(model.row_of(name)).split("\t")
 
 
 def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: Path) -> None:
@@ -58,20 +34,20 @@ def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: P
     console = FakeConsole(operators=[harbour.operator])
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await operators_of(desk)
+        section = await open_operators(desk)
         assert section.head.title.text() == "Add another operator"
-        fill(section, "quay", PHRASE, PHRASE + "x")
+        fill_key(section, "quay", PHRASE, PHRASE + "x")
         assert "not the same" in section.again_row.error
         assert not section.make.isEnabled()
-        fill(section, "quay", PHRASE, PHRASE)
+        fill_key(section, "quay", PHRASE, PHRASE)
         section.make.click()
         shown = await sign(desk)
         await seen(lambda: len(console.operators) == 2)
         assert shown.after["public_key"] == console.operators[1].public_key
-        await seen(lambda: row_words(section, "quay")[3] != "not yet")
+        await seen(lambda: operator_row(section, "quay")[3] != "not yet")
         # Whoever was unlocked still is: the new key did not take the window over.
         assert desk.window.keys.unlocked == "harbour"
-        assert row_words(section, "quay")[2] == "yes"
+        assert operator_row(section, "quay")[2] == "yes"
         assert section.secret_field.text() == ""
 
     play_frame(theme, tmp_path, console, scenario)
@@ -86,8 +62,8 @@ def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press
 
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
-        section = await operators_of(desk)
-        fill(section, "quay", PHRASE, PHRASE)
+        section = await open_operators(desk)
+        fill_key(section, "quay", PHRASE, PHRASE)
         section.make.setFocus(Qt.FocusReason.TabFocusReason)
         await seen(section.make.hasFocus)
         QTest.keyClick(section.make, Qt.Key.Key_Return)
@@ -115,8 +91,8 @@ def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
     console = FakeConsole(operators=[harbour.operator])
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await operators_of(desk)
-        fill(section, "quay", PHRASE, PHRASE)
+        section = await open_operators(desk)
+        fill_key(section, "quay", PHRASE, PHRASE)
         section.make.click()
         sheet = await sign_sheet(desk)
         assert len(list_operator_keys(Home(tmp_path))) == 2
@@ -141,12 +117,11 @@ def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: 
     console = FakeConsole(operators=operators)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await operators_of(desk)
+        section = await open_operators(desk)
         section.table.choose("quay")
         assert section.unlock.text() == "Unlock quay…"
         section.unlock.click()
-        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
-        sheet = next(one for one in desk.window.findChildren(Dialog) if one.isVisible())
+        sheet = await dialog_in_front(desk)
         secret = sheet.findChildren(QLineEdit)[0]
         QTest.keyClicks(secret, "wrong one here")
         sheet.answer("unlock").click()
@@ -154,8 +129,8 @@ def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: 
         secret.setText(PHRASE)
         sheet.answer("unlock").click()
         await seen(lambda: desk.window.keys.unlocked == "quay")
-        assert row_words(section, "quay")[4] == "unlocked"
-        assert row_words(section, "harbour")[4] == "locked"
+        assert operator_row(section, "quay")[4] == "unlocked"
+        assert operator_row(section, "harbour")[4] == "locked"
         section.unlock.click()
         assert desk.window.keys.unlocked is None
 
@@ -170,11 +145,11 @@ def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
     console = FakeConsole(operators=[harbour.operator])
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await operators_of(desk)
+        section = await open_operators(desk)
         assert section.register.isHidden()
         await asyncio.to_thread(create_operator_key, home, "quay", PHRASE)
         await desk.window.keys.refresh()
-        assert row_words(section, "quay")[3] == "not yet"
+        assert operator_row(section, "quay")[3] == "not yet"
         section.table.choose("quay")
         section.register.click()
         await sign(desk)
@@ -190,10 +165,10 @@ def test_another_key_under_a_registered_name_cannot_sign_for_them(theme: Theme, 
     console = FakeConsole(operators=[stranger.operator])
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await operators_of(desk)
-        assert row_words(section, "harbour")[4] == "another key"
+        section = await open_operators(desk)
+        assert operator_row(section, "harbour")[4] == "another key"
         assert not section.unlock.isEnabled()
-        fill(section, "quay", PHRASE, PHRASE)
+        fill_key(section, "quay", PHRASE, PHRASE)
         assert not section.make.isEnabled()
 
     play_frame(theme, tmp_path, console, scenario)
@@ -204,9 +179,9 @@ def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
     console.given = make_grants()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        section = await operators_of(desk)
+        section = await open_operators(desk)
         assert section.head.title.text() == "Make a key"
-        fill(section, "harbour", PHRASE, PHRASE)
+        fill_key(section, "harbour", PHRASE, PHRASE)
         press_button(section.make)
         await seen(lambda: [one.name for one in console.operators] == ["harbour"])
         assert desk.window.keys.unlocked == "harbour"
@@ -224,7 +199,7 @@ def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grant
 
     async def scenario(desk: ConsoleApplication) -> None:
         await desk.window.keys.unlock("quay", None)
-        section = await operators_of(desk)
+        section = await open_operators(desk)
         section.table.choose("harbour")
         assert section.remove.kind == "danger"
         section.remove.click()
@@ -269,7 +244,7 @@ def test_a_card_without_any_operator_leads_to_making_a_key_and_back_to_it(
         section = settings.operators
         assert section.name_field.hasFocus()
         assert "Approvals opens again" in section.endorsed.text()
-        fill(section, "harbour", PHRASE, PHRASE)
+        fill_key(section, "harbour", PHRASE, PHRASE)
         press_button(section.make)
         await seen(lambda: desk.window.current is screen)
         await seen(lambda: bar.approve.isVisible() and bar.approve.isEnabled())

@@ -12,17 +12,24 @@ from app.main import ConsoleApplication
 from app.screens.settings.merge_dialog import KEEP, TAKE
 from app.screens.settings.policy_diagnostics import bare_message, precise_line
 from app.screens.settings.policy_document import FILE
-from app.screens.settings.policy_page import PolicyPage, line_of
-from app.screens.settings.screen import SettingsScreen
+from app.screens.settings.policy_page import line_of
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
-from app.widgets.dialog import Dialog
-from core.errors import BadInput, ErrorCode, ServiceError
+from core.errors import BadInput, ServiceError
 from core.policy.policy_check import PolicyProblem
 from core.service.console import ControlChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import link_in
+from tests.gui.settings.page import (
+    dialog_in_front,
+    messages,
+    open_policy,
+    settings_in_front,
+    type_at_end,
+    undo_all,
+)
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 RULE = '\n[[rule]]\nid = "typed"\ndecision = "ask"\n'
@@ -36,34 +43,6 @@ pattern = 'git status'
 """
 
 
-def settings_of(desk: ConsoleApplication) -> SettingsScreen:
-    assert isinstance(desk.window.current, SettingsScreen)
-    return desk.window.current
-
-
-async def policy_of(desk: ConsoleApplication, line: int = 0) -> PolicyPage:
-    """The page, once the text was read and checked."""
-    desk.window.activateWindow()
-    await seen(desk.window.isActiveWindow)
-    desk.window.open("settings", OpenSection("policy", line=line))
-    page = settings_of(desk).policy
-    await seen(lambda: page.work.base is not None and page.work.found is not None)
-    return page
-
-
-def type_at_end(page: PolicyPage, text: str) -> None:
-    """Type as on a keyboard, at the end of the text."""
-    page.editor.setFocus()
-    page.editor.moveCursor(page.editor.textCursor().MoveOperation.End)
-    for line in text.split("\n"):
-        QTest.keyClicks(page.editor, line)
-        QTest.keyClick(page.editor, Qt.Key.Key_Return)
-
-
-def sheet_of(desk: ConsoleApplication) -> Dialog:
-    return next(sheet for sheet in desk.window.findChildren(Dialog) if sheet.isVisible())
-
-
 def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
     theme: Theme, tmp_path: Path
 ) -> None:
@@ -75,7 +54,7 @@ def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
 
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("settings", OpenSection("policy", line=3))
-        page = settings_of(desk).policy
+        page = settings_in_front(desk).policy
         await asyncio.sleep(0)
         assert not page.banner.isVisible(), "nothing failed yet"
         answers.set()
@@ -91,7 +70,7 @@ def test_without_a_policy_file_the_page_says_that_the_default_holds(theme: Theme
     console.policy_on_disk = ""
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         await seen(lambda: page.stand.text() == "Empty: the built-in default is in force")
 
     play_frame(theme, tmp_path, console, scenario)
@@ -103,9 +82,10 @@ def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
-        page.work._not_read(ServiceError("The service is not connected.", ErrorCode.NOT_FOUND))
-        assert page.banner.isVisible()
+        page = await open_policy(desk)
+        console.fail_next["policy_text"] = ServiceError("The line dropped.")
+        page.work.read()
+        await seen(page.banner.isVisible)
         page.work.read()
         await seen(lambda: not page.banner.isVisible())
 
@@ -114,7 +94,7 @@ def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
 
 def test_a_fault_is_found_while_typing_underlined_at_its_key_and_led_to(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         assert page.check.sentence.text() == "Nothing is wrong with this policy."
         assert "5 rules, 4 examples that hold" in page.check.more.text()
         type_at_end(page, '\n[[rule]]\nid = "typed"\ndecision = "ask"\ntol = "write_file"')
@@ -138,15 +118,13 @@ def test_f5_checks_at_once_and_ctrl_s_saves_only_what_is_right(theme: Theme, tmp
     before = console.policy_on_disk
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         page.show_tab("why")
         type_at_end(page, "nonsense here")
         QTest.keyClick(page.editor, Qt.Key.Key_S, CTRL)
         await seen(lambda: page.work.found is not None and not page.work.found.ok)
         assert "save_policy" not in console.asked
-        page.editor.undo()
-        while page.work.dirty:
-            page.editor.undo()
+        undo_all(page)
         type_at_end(page, RULE)
         checks = console.asked.count("check_policy")
         QTest.keyClick(page.editor, Qt.Key.Key_F5)
@@ -164,7 +142,7 @@ def test_saving_right_after_typing_waits_for_the_check(theme: Theme, tmp_path: P
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         type_at_end(page, RULE)
         assert page.work.found is None
         QTest.keyClick(page.editor, Qt.Key.Key_S, CTRL)
@@ -178,7 +156,7 @@ def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, 
     theirs = console.policy_on_disk.replace('profile = "guarded"', 'profile = "observe"', 1)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         type_at_end(page, RULE)
         console.accepted_policy, console.policy_on_disk = console.policy_on_disk, theirs
         page.work.save()
@@ -187,8 +165,7 @@ def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, 
         assert console.policy_on_disk == theirs
         assert not page.save.isEnabled()
         page.banner.acted.emit("compare")
-        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
-        sheet_of(desk).answer(KEEP).click()
+        (await dialog_in_front(desk)).answer(KEEP).click()
         await seen(lambda: page.work.conflict is None)
         assert page.save.isEnabled()
         page.save.click()
@@ -202,15 +179,14 @@ def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
     theirs = console.policy_on_disk + "# theirs\n"
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         type_at_end(page, RULE)
         mine = page.editor.text()
         console.policy_on_disk = theirs
         page.work.read()
         await seen(lambda: page.work.conflict)
         page.compare()
-        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
-        sheet_of(desk).answer(TAKE).click()
+        (await dialog_in_front(desk)).answer(TAKE).click()
         await seen(lambda: page.editor.text() == theirs)
         assert not page.work.dirty
         page.editor.undo()
@@ -223,7 +199,7 @@ def test_another_text_on_the_disk_is_shown_when_nothing_was_typed(theme: Theme, 
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         console.changed_by_another_program(console.policy_on_disk + "# by hand\n")
         await seen(lambda: page.editor.text().endswith("# by hand\n"))
         assert not page.work.dirty
@@ -235,13 +211,13 @@ def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, t
     console = story()
 
     async def types(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         type_at_end(page, RULE)
         desk.window.open("fleet")
         assert (Path(desk.window.layout_store.fileName()).parent / FILE).exists()
 
     async def comes_back(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         assert 'id = "typed"' in page.editor.text()
         assert page.work.dirty
         await seen(lambda: page.work.found is not None)
@@ -258,13 +234,13 @@ def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, t
 
 def test_a_draft_of_an_older_file_asks_before_it_replaces_the_newer_one(theme: Theme, tmp_path: Path) -> None:
     async def types(desk: ConsoleApplication) -> None:
-        type_at_end(await policy_of(desk), RULE)
+        type_at_end(await open_policy(desk), RULE)
 
     changed = story()
     changed.policy_on_disk += "# by somebody else\n"
 
     async def comes_back(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         assert 'id = "typed"' in page.editor.text()
         assert page.banner.isVisible()
         page.work.save()
@@ -278,7 +254,7 @@ def test_a_broken_draft_is_kept_beside_and_said(tmp_path: Path, theme: Theme) ->
     async def scenario(desk: ConsoleApplication) -> None:
         folder = Path(desk.window.layout_store.fileName()).parent
         (folder / FILE).write_text("{", encoding="utf-8")
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         assert "cannot be read" in page.banner.words()
         assert (folder / FILE).with_suffix(".broken").exists()
 
@@ -299,8 +275,8 @@ def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_li
         await seen(window.isActiveWindow)
         window.open("runs")
         assert any("everything asks" in words and "line 29" in words for words in window.notices.words())
-        window.control._open_policy()
-        page = settings_of(desk).policy
+        link_in(window.notices, "Show in Settings").click()
+        page = settings_in_front(desk).policy
         await seen(lambda: page.editor.current_line() == 29)
         assert page.editor.hasFocus()
         await seen(lambda: page.editor.fault_at(33))
@@ -313,7 +289,7 @@ def test_examples_are_ticked_or_crossed_with_the_reason(theme: Theme, tmp_path: 
     console.policy_on_disk = console.policy_on_disk.replace("/srv/spool/label.txt", "/srv/other.txt")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         page.show_tab("examples")
         first = page.examples.table.rows_model.item(0)
         assert first is not None
@@ -334,9 +310,9 @@ def test_hidden_characters_are_named(theme: Theme, tmp_path: Path) -> None:
     console.policy_on_disk += "# a\u202eb and p\u0430ypal\n"
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         assert page.check.table.rows_model.rowCount() == 2
-        words = [page.check._messages[key] for key in ("p0", "p1")]
+        words = messages(page)
         assert "RIGHT-TO-LEFT OVERRIDE" in words[0]
         assert "CYRILLIC" in words[1]
         assert len(page.editor.extraSelections()) == 2
@@ -350,7 +326,7 @@ def test_a_loose_pattern_is_warned_of_with_a_line_that_slips_through(theme: Them
     console.policy_on_disk += LOOSE
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         page.show_tab("check")
         assert page.check.sentence.text() == "Nothing is wrong with this policy."
         assert "1 pattern lets more through." in page.check.more.text()
@@ -373,7 +349,7 @@ def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path)
     console.fail_next["save_policy"] = BadInput("policy.toml cannot be written: disk full.")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         type_at_end(page, RULE)
         page.work.save()
         await seen(lambda: "disk full" in page.banner.words())
@@ -385,7 +361,7 @@ def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path)
 
 def test_in_a_narrow_window_the_tabs_are_under_the_editor(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         assert page.split.orientation() == Qt.Orientation.Vertical
         desk.window.resize(1440, 900)
         await seen(lambda: page.split.orientation() == Qt.Orientation.Horizontal)
@@ -397,7 +373,7 @@ def test_the_profile_is_chosen_by_the_window_and_shown_when_it_holds(theme: Them
     console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await policy_of(desk)
+        page = await open_policy(desk)
         page.profile.chosen.emit("lockdown")
         await seen(lambda: page.profile.current() == "lockdown")
         console.emit(

@@ -9,26 +9,15 @@ from PySide6.QtTest import QTest
 
 from app.main import ConsoleApplication
 from app.screens.journal.screen import JournalScreen
-from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
 from app.screens.settings.simulation_tab import against_words, glimpses_words, trial_words
-from app.screens.targets import OpenSection
 from app.theme.theme import Theme
-from app.widgets.labels import Link
 from core.errors import BadInput
 from core.policy.policy_check import Trial
 from core.service.console import WorkProgressed
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
-
-
-async def page_of(desk: ConsoleApplication, tab: str) -> PolicyPage:
-    desk.window.open("settings", OpenSection("policy"))
-    screen = desk.window.current
-    assert isinstance(screen, SettingsScreen)
-    await seen(lambda: screen.policy.work.base is not None)
-    screen.policy.show_tab(tab)
-    return screen.policy
+from tests.gui.settings.page import link_of_answer, open_policy
 
 
 def test_the_sentence_counts_what_would_have_been_said() -> None:
@@ -56,7 +45,7 @@ def test_the_line_about_live_pictures_stands_below_the_counts(theme: Theme, tmp_
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        machine = (await page_of(desk, "time")).time_machine
+        machine = (await open_policy(desk, tab="time")).time_machine
         assert machine.glimpses.isHidden()
         console.live_pictures = (1240, 310)
         machine.run.click()
@@ -75,7 +64,7 @@ def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await page_of(desk, "time")
+        page = await open_policy(desk, tab="time")
         machine = page.time_machine
         assert machine.table.isHidden()
         machine.run.click()
@@ -110,7 +99,7 @@ def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        machine = (await page_of(desk, "time")).time_machine
+        machine = (await open_policy(desk, tab="time")).time_machine
         held = console.hold_back("try_policy")
         machine.run.click()
         assert machine.progress.isVisible()
@@ -132,7 +121,7 @@ def test_the_keyboard_is_on_run_again_before_while_and_after_it_runs(theme: Them
 
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
-        machine = (await page_of(desk, "time")).time_machine
+        machine = (await open_policy(desk, tab="time")).time_machine
         held = console.hold_back("try_policy")
         machine.run.setFocus(Qt.FocusReason.TabFocusReason)
         await seen(machine.run.hasFocus)
@@ -161,33 +150,29 @@ def test_a_text_that_cannot_be_run_says_why(theme: Theme, tmp_path: Path) -> Non
     console.fail_next["try_policy"] = BadInput("policy.toml is not TOML: Expected '='.")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        machine = (await page_of(desk, "time")).time_machine
+        machine = (await open_policy(desk, tab="time")).time_machine
         machine.run.click()
         await seen(lambda: "not TOML" in machine.against.text())
 
     play_frame(theme, tmp_path, console, scenario)
 
 
-def link_named(page: PolicyPage, words: str) -> Link:
-    return next(link for link in page.why.answer.links() if link.text() == words)
-
-
 def test_why_names_rules_with_lines_near_misses_and_near_grants(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await page_of(desk, "why")
+        page = await open_policy(desk, tab="why")
         page.why.choose("lab-lnx-01", "shell_execute", {"command": "rm -rf /srv/spool"})
         await seen(lambda: "Folders are emptied by hand" in page.why.answer.words())
         assert "It would be denied." in page.why.answer.words()
-        link_named(page, "line 8").click()
+        link_of_answer(page, "line 8").click()
         assert page.editor.current_line() == 8
         page.why.choose("stock-pc-02", "write_file", {"file_path": "/srv/other/a", "content": "x"})
         near = "Rule spool-files would allow, but file_path does not fit"
         await seen(lambda: near in page.why.answer.words())
         page.why.actor.setText("agent:clerk")
         await seen(lambda: "Grants that nearly covered it" in page.why.answer.words())
-        link_named(page, "Grant g-0031-c0ffee").click()
+        link_of_answer(page, "Grant g-0031-c0ffee").click()
         screen = desk.window.current
         assert isinstance(screen, SettingsScreen)
         await seen(lambda: screen.grants.table.current_key() == "g-0031-c0ffee")
@@ -199,7 +184,7 @@ def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
     theme: Theme, tmp_path: Path
 ) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await page_of(desk, "why")
+        page = await open_policy(desk, tab="why")
         page.why.choose("build-lnx-03", "shell_execute", {"command": "uptime"})
         await seen(lambda: "2 operators have to approve it" in page.why.answer.words())
         assert "Pictures are taken before and after it" in page.why.answer.words()
@@ -212,7 +197,7 @@ def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
 
 def test_why_of_a_device_that_is_offline_says_so(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        page = await page_of(desk, "why")
+        page = await open_policy(desk, tab="why")
         page.why.choose("kiosk-yard")
         await seen(lambda: "offline" in page.why.answer.nothing.words())
 
