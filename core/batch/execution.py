@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -380,12 +380,8 @@ class Execution:
 
     def _context(self, device: str, result: Any = None) -> Context:
         """What expressions read of a device now."""
-        facts = {
-            row.id: _facts(cell, self._earlier.get((device, row.id)))
-            for row in self.run.rows
-            if (cell := self.run.cells[device, row.id]).state not in _NOT_ENDED
-        }
-        return Context(self.run.inputs, facts, self._environment.devices.facts(device), result)
+        steps = _EndedSteps(self.run, self._earlier, device)
+        return Context(self.run.inputs, steps, self._environment.devices.facts(device), result)
 
     # Retries
     def _retry_later(self, place: Place, attempt: int, code: ErrorCode | None) -> None:
@@ -489,6 +485,27 @@ _NOT_ENDED = frozenset(
         CellState.CANCEL_ASKED,
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _EndedSteps(Mapping[str, StepFacts]):
+    """The steps of a device that have ended, by id. Facts are made of those that an expression reads only."""
+
+    run: ActiveRun
+    earlier: Mapping[tuple[str, str], CommandResult]
+    device: str
+
+    def __getitem__(self, step: str) -> StepFacts:
+        cell = self.run.cells[self.device, step]
+        if cell.state in _NOT_ENDED:
+            raise KeyError(step)
+        return _facts(cell, self.earlier.get((self.device, step)))
+
+    def __iter__(self) -> Iterator[str]:
+        return (row.id for row in self.run.rows if self.get(row.id) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _facts(cell: Cell, earlier: CommandResult | None) -> StepFacts:

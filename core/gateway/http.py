@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.aip.pairing import is_loopback
-from core.errors import BadInput, QuarterdeckError, Refused
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.gateway.agent_session import AgentSession, AgentSessions
 from core.gateway.server import Context, make_server
 from core.home import Home, split_address
@@ -118,11 +118,12 @@ class _Gate:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         try:
             if scheme.lower() != "bearer":
-                raise Refused("The request has no bearer token.")
+                raise Refused("The request has no bearer token.", ErrorCode.AGENT_UNKNOWN)
             session = await self._sessions.of(token.strip())
-        except Refused as error:
-            return _problem(401, error.message, {"WWW-Authenticate": "Bearer"})
         except QuarterdeckError as error:
+            if error.code is ErrorCode.AGENT_UNKNOWN:
+                return _problem(401, error.message, {"WWW-Authenticate": "Bearer"})
+            # Of any other error its token is not the cause: it may come again with it.
             return _problem(503, error.message)
         scope[_SESSION] = session
         # The digest: the SDK compares it with the one that began the session, and may write it to its log.

@@ -78,9 +78,11 @@ async def _fan_out(service: Part, peer: float) -> Figures:
     reads = [_checked(await service.asked(f"run {DEVICES}", "done")) for _ in range(ROUNDS)]
     few = [_checked(await service.asked("run 100", "done")) for _ in range(ROUNDS)]
     acts = [_checked(await service.asked(f"act {DEVICES}", "done")) for _ in range(ROUNDS)]
+    before = (await service.asked("memory", "memory"))["rss"]
     steps = [
         _checked(await service.asked(f"steps {DEVICES}", "done"), DEVICES * STEPS) for _ in range(STEP_ROUNDS)
     ]
+    kept = (await service.asked("memory", "memory"))["rss"] - before
     rate = _median_rate(reads, "ended_s")
     best = max(done["results"] / done["ended_s"] for done in reads)
     return [
@@ -94,6 +96,10 @@ async def _fan_out(service: Part, peer: float) -> Figures:
             f"{_median_rate(steps, 'ended_s'):,.0f} results/s",
         ),
         ("longest stall of the service in it", f"{_median(steps, 'stall_ms'):.0f} ms"),
+        (
+            "memory of each result of it, kept until 50,000 newer ones have come",
+            f"{kept / (STEP_ROUNDS * DEVICES * STEPS) / 1024:.1f} KiB",
+        ),
         ("bare peer / observation", f"{peer / rate:.1f}"),
         ("CPU of the service for each observation", f"{_median(reads, 'cpu_s') / DEVICES * 1e6:.0f} µs"),
         ("longest stall of the service in a run, median of rounds", f"{_median(reads, 'stall_ms'):.0f} ms"),

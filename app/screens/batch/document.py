@@ -24,6 +24,7 @@ ALONE = -1
 """The `group` of a step that its file has as a parallel group of one."""
 _keys = itertools.count(1)
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9_-]+")
+_EXPRESSION = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
 LONGEST_ID = 64
 _CALL_KEYS = ("id", "tool", "with", "timeout", "enabled")
 
@@ -432,3 +433,17 @@ def _grouped_heads(steps: Steps, keys: set[int]) -> Steps:
 def changed_step(steps: Steps, key: int, **changes: Any) -> Steps:
     """Steps with one of them changed."""
     return tuple(replace(one, **changes) if one.key == key else one for one in steps)
+
+
+def with_references(steps: Steps, before: str, now: str) -> Steps:
+    """Steps whose expressions read the step `now` where they read the step `before`."""
+    reads = re.compile(rf"(?<![\w.])steps\.{re.escape(before)}(?!\w)")
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, str):
+            return _EXPRESSION.sub(lambda match: reads.sub(f"steps.{now}", match[0]), value)
+        if isinstance(value, dict):
+            return {key: changed(inner) for key, inner in value.items()}
+        return [changed(inner) for inner in value] if isinstance(value, list) else value
+
+    return tuple(replace(one, flow=changed(one.flow), parameters=changed(one.parameters)) for one in steps)

@@ -26,6 +26,7 @@ from app.screens.batch.document import (
     recovering,
     removed,
     switched,
+    with_references,
 )
 from core.schema_forms.json_values import same_json
 
@@ -318,6 +319,12 @@ class DocumentController(QObject):
         """Change fields of the open step; nothing happens where there is none."""
         if (step := self.current) is not None:
             self.change(step.key, (what,), **changes)
+
+    def follow_id(self, before: str, now: str) -> None:
+        """A step has another id: expressions that read it by the one before read it by this one."""
+        ids = [step.id for step in self.content.steps]
+        if before and before not in ids and ids.count(now) == 1 and now.isidentifier():
+            self._push_steps("follow the new id", with_references(self.content.steps, before, now))
 
     def take_text(self, value: dict[str, Any]) -> None:
         """Take the open step over from its text, which says all of it."""

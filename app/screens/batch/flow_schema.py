@@ -51,6 +51,8 @@ _KINDS: tuple[tuple[str, str, dict[str, Any], bool], ...] = (
     ("list", "list", {"type": "array"}, False),
     ("object", "object", {}, False),
     ("secret text", "string", {"type": "string", "writeOnly": True}, True),
+    ("secret whole number", "integer", {"type": "integer", "writeOnly": True}, True),
+    ("secret number", "number", {"type": "number", "writeOnly": True}, True),
     ("another secret", "", {"writeOnly": True}, True),
 )
 """Kinds of inputs: their title, their `type` (empty for any), the schema of their values, whether secret."""

@@ -19,10 +19,12 @@ class InlineEdit(QLineEdit):
     Signals:
         typed(text): the operator changed the text.
         entered: Enter was pressed.
+        settled(before, now): it was left, or Enter was pressed, with another text than it was entered with.
     """
 
     typed = Signal(str)
     entered = Signal()
+    settled = Signal(str, str)
 
     def __init__(
         self, name: str, role: str, least: int = 48, most: int = 320, parent: QWidget | None = None
@@ -39,12 +41,18 @@ class InlineEdit(QLineEdit):
         self.textEdited.connect(self.typed)
         self.textChanged.connect(self._changed)
         self.returnPressed.connect(self.entered)
+        self.editingFinished.connect(self._settle)
 
     def show_text(self, text: str) -> None:
         """Show a text, unless it is there already: then the cursor is left alone."""
         if text != self.text():
             self.setText(text)
             self.setCursorPosition(0)
+
+    def _settle(self) -> None:
+        before, self._before = self._before, self.text()
+        if before != self._before:
+            self.settled.emit(before, self._before)
 
     def _changed(self) -> None:
         self.setToolTip("")

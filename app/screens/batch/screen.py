@@ -112,14 +112,7 @@ class BatchScreen(Screen):
         self.steps.example_wanted.connect(self.files.open_example)
         self.steps.recent_wanted.connect(self.files.open_saved)
         self.opening.recent_changed.connect(self._keep_recent)
-        self.step.parameters_typed.connect(self._type_parameters)
-        self.step.id_typed.connect(lambda text: editor.change_current("id", id=text.strip()))
-        self.step.timeout_typed.connect(lambda seconds: editor.change_current("timeout", timeout=seconds))
-        self.step.flow.typed.connect(self._type_flow)
-        self.step.flow.recovery_wanted.connect(self._want_recovery)
-        self.step.batch.typed.connect(editor.set_settings)
-        self.expressions.known.connect(self._show_expressions)
-        self.step.problems_found.connect(lambda _words: self._show_notes())
+        self._connect_form()
         self.notes.judged.connect(self._show_notes)
         self.text.edited.connect(editor.take_text)
         self.planner.planned.connect(self._show_plan)
@@ -140,6 +133,18 @@ class BatchScreen(Screen):
         self.runner.failed.connect(lambda what, how: self._notices.say(f"The run did not start. {what}", how))
         self.runner.started.connect(lambda run: self.nav.open("runs", OpenRun(run)))
         self.runner.busy_changed.connect(self._show_run)
+
+    def _connect_form(self) -> None:
+        editor = self.editor
+        self.step.parameters_typed.connect(self._type_parameters)
+        self.step.id_typed.connect(lambda text: editor.change_current("id", id=text.strip()))
+        self.step.id_settled.connect(editor.follow_id)
+        self.step.timeout_typed.connect(lambda seconds: editor.change_current("timeout", timeout=seconds))
+        self.step.flow.typed.connect(self._type_flow)
+        self.step.flow.recovery_wanted.connect(self._want_recovery)
+        self.step.batch.typed.connect(editor.set_settings)
+        self.expressions.known.connect(self._show_expressions)
+        self.step.problems_found.connect(lambda _words: self._show_notes())
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Bring back the draft, and follow devices and policy."""

@@ -48,11 +48,13 @@ class StepForm(QWidget):
     Signals:
         parameters_typed(parameters): the arguments are others.
         id_typed(text), timeout_typed(seconds or None): as they say.
+        id_settled(before, now): the id is another one than before it was typed into.
         problems_found(words): the first thing that is wrong with what was typed; empty when nothing is.
     """
 
     parameters_typed = Signal(object)
     id_typed = Signal(str)
+    id_settled = Signal(str, str)
     timeout_typed = Signal(object)
     problems_found = Signal(str)
 
@@ -65,6 +67,7 @@ class StepForm(QWidget):
         self._schema: Any = None
         self.id_field = InlineEdit("Id of the step", "head", least=40, most=200)
         self.id_field.typed.connect(self.id_typed)
+        self.id_field.settled.connect(self.id_settled)
         # Other things give way before the name does.
         self.id_field.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.tool = ElidedLabel("", "mono_small", "text2")

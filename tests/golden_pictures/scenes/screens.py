@@ -36,6 +36,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.story import LAST_ENTRY, story
 from tests.golden_pictures.studio import Studio, settled
+from tests.gui.page import button_named
 
 _SCREENS = ("fleet", "batch", "approvals", "runs", "replay", "journal", "agents", "settings")
 _SHELL = "action::shell_execute"
@@ -54,6 +55,8 @@ _TARGETS: dict[str, tuple[str, Target | None]] = {
     "runs-decision": ("runs", OpenRun("r-0418", "lab-lnx-01", "clean")),
     "runs-entries": ("runs", OpenRun("r-0418", "lab-lnx-01", "clean")),
     "runs-failed": ("runs", OpenRun("r-0411", "edge-gw-11", "check")),
+    "runs-alike": ("runs", OpenRun("r-0418", "lab-lnx-01", "disk")),
+    "runs-rows": ("runs", OpenRun("r-0418", "lab-lnx-01", "disk")),
     "replay-run": ("replay", OpenReplay(run=RUN)),
     "journal-query": ("journal", OpenQuery("tool:shell_execute")),
     "journal-no-match": ("journal", OpenQuery("device:nowhere")),
@@ -89,6 +92,12 @@ async def _play(name: str, studio: Studio) -> None:
         await settled(desk.window)
         if name == "fleet":
             _fleet(desk).listing.choose(_BUSY)
+        elif name in ("runs-alike", "runs-rows"):
+            runs = desk.window.current
+            assert isinstance(runs, RunsScreen)
+            runs.views.show_view("results")
+            button_named(runs.views.results.kind, name.removeprefix("runs-").capitalize()).click()
+            await settled(desk.window)
         elif name.startswith("runs-") and name != "runs-failed":
             runs = desk.window.current
             assert isinstance(runs, RunsScreen)

@@ -33,6 +33,19 @@ def is_ticked(screen: BatchScreen) -> bool:
     return bool(mark.good)
 
 
+def hidden_in_text(screen: BatchScreen) -> list[str]:
+    """The pieces of the text that are drawn as flat blocks, in which no letter can be read."""
+    hidden: list[str] = []
+    block = screen.text.editor.document().begin()
+    while block.isValid():
+        for piece in block.layout().formats():
+            look = piece.format  # type: ignore[attr-defined]  # a field that the stubs have as a method
+            if look.foreground() == look.background():
+                hidden.append(block.text()[piece.start : piece.start + piece.length])  # type: ignore[attr-defined]
+        block = block.next()
+    return hidden
+
+
 class BatchPage:
     """The Batch screen in a window, worked by keys and read by what its parts say."""
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLineEdit
 
 from app.main import ConsoleApplication
 from app.screens.batch.document import (
@@ -35,7 +36,7 @@ from core.schema_forms.json_values import UNSET
 from tests.fakes.batch_screen import Recorder, opened_screens
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play_frame, seen
-from tests.gui.batch.page import BatchPage
+from tests.gui.batch.page import BatchPage, hidden_in_text
 from tests.gui.page import problem_in
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
@@ -284,6 +285,49 @@ def test_a_wrong_expression_is_marked_with_its_line_and_column(theme: Theme, tmp
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
+def test_expressions_follow_the_new_id_of_a_step_once_it_is_typed(theme: Theme, tmp_path: Path) -> None:
+    batch = read_batch(READS, "reads.yaml")
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, batch)
+        page.open_step("a")
+        field = page.screen.step.id_field
+        field.setFocus()
+        field.selectAll()
+        page.press(Key.Key_Delete)
+        page.type_text("ab")  # on the way it is `a`, before it is left
+        page.press(Key.Key_Backspace)
+        page.type_text("x")
+        page.press(Key.Key_Return)
+        [_, other, last] = page.screen.editor.content.as_batch().steps
+        assert isinstance(other, Step)
+        assert isinstance(last, Step)
+        assert other.id == "aa"
+        assert last.when == "${{ steps.ax.status == 'success' && steps.aa.status != \"steps\" }}"
+        assert last.parameters == {"command": "echo steps.a ${{ steps.ax.result.n }} ${{ steps.aa.state }}"}
+        assert last.expect == ["${{ result.steps.a == 1 }}"]
+        page.screen.editor.undo_stack.undo()
+        while page.screen.editor.undo_stack.canUndo():
+            page.screen.editor.undo_stack.undo()
+        assert page.screen.editor.content.as_batch() == batch
+
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
+READS = """
+name: Reads
+targets: name:this-computer
+steps:
+  - {id: a, tool: list_processes}
+  - {id: aa, tool: list_processes}
+  - id: c
+    tool: shell_execute
+    when: ${{ steps.a.status == 'success' && steps.aa.status != "steps" }}
+    with: {command: "echo steps.a ${{ steps.a.result.n }} ${{ steps.aa.state }}"}
+    expect: ${{ result.steps.a == 1 }}
+"""
+
+
 def test_expressions_in_arguments_show_what_they_give_but_none_of_a_secret_one(
     theme: Theme, tmp_path: Path
 ) -> None:
@@ -417,6 +461,27 @@ def test_waves_and_when_to_stop_are_typed_into_the_form_of_the_batch(theme: Them
         assert "canary of 1, waves of 10" in page.batch_line()
         page.press(Key.Key_Z, Mod.ControlModifier)
         assert "waves" not in page.batch_line()
+
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
+@pytest.mark.parametrize(("kind", "default"), [("string", '"hunter2"'), ("integer", "70707")])
+def test_the_default_of_a_secret_input_is_seen_neither_in_the_form_nor_in_the_text(
+    theme: Theme, tmp_path: Path, kind: str, default: str
+) -> None:
+    text = f"inputs: {{token: {{type: {kind}, secret: true, default: {default}}}}}\n"
+    batch = read_batch(f"name: Secret\n{text}steps: [{{id: a, tool: screenshot}}]", "secret.yaml")
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, batch)
+        page.in_steps(Key.Key_B)
+        row = page.batch_row("inputs", "token", "default")
+        [field] = row.own_inputs()
+        assert isinstance(field, QLineEdit)
+        assert field.echoMode() is QLineEdit.EchoMode.Password
+        assert default.strip('"') not in page.batch_line()
+        assert hidden_in_text(page.screen) == [default]
+        assert page.screen.editor.content.as_batch() == batch
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 

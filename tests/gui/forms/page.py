@@ -6,7 +6,18 @@ from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from app.forms import SchemaForm
 from app.forms.array_editor import ArrayEditor
-from tests.gui.page import button_named
+from app.widgets.labels import Label
+from tests.gui.page import button_named, visible
+
+
+def is_being_checked(form: SchemaForm) -> bool:
+    """Whether it is said that the arguments are being checked."""
+    return any(label.text() == "Checking the arguments…" for label in visible(form, Label))
+
+
+def words_in(row: QWidget) -> list[str]:
+    """What a row says beside its input, from top to bottom."""
+    return [label.text() for label in visible(row, Label) if label.text()]
 
 
 def row_of(form: SchemaForm, *path: str | int) -> QWidget:

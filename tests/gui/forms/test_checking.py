@@ -25,6 +25,7 @@ from app.theme.theme import Theme
 from core.schema_forms import validator
 from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts
+from tests.gui.forms.page import is_being_checked
 
 PROPERTIES = {"name": {"type": "string", "minLength": 3}, "count": {"type": "integer", "maximum": 5}}
 SMALL = {"type": "object", "properties": PROPERTIES, "required": ["name"]}
@@ -100,13 +101,13 @@ def test_what_takes_long_is_said_as_soon_as_it_is_known(form: SchemaForm, qtbot:
 def test_it_is_said_calmly_that_arguments_are_checked_while_that_takes_long(
     form: SchemaForm, qtbot: QtBot, process: ValidatorProcess
 ) -> None:
-    assert not form._checking.isVisible()
+    assert not is_being_checked(form)
     form.problems()
     qtbot.waitUntil(lambda: process.pid != 0, timeout=20_000)
     os.kill(process.pid, signal.SIGSTOP)
-    qtbot.waitUntil(form._checking.isVisible, timeout=20_000)
+    qtbot.waitUntil(lambda: is_being_checked(form), timeout=20_000)
     os.kill(process.pid, signal.SIGCONT)
-    qtbot.waitUntil(lambda: not form._checking.isVisible(), timeout=20_000)
+    qtbot.waitUntil(lambda: not is_being_checked(form), timeout=20_000)
     assert form.errors
 
 

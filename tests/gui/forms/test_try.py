@@ -16,6 +16,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.slow_schema import LARGE, while_checking
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
+from tests.gui.forms.page import is_being_checked
 
 
 def console_with_a_slow_shell() -> FakeConsole:
@@ -50,7 +51,7 @@ def test_a_call_waits_until_its_arguments_are_checked(theme: Theme, tmp_path: Pa
             tab.call.click()
             assert tab.call.is_working
             assert tab.call.toolTip() == "The arguments are being checked."
-            await seen(tab.form._checking.isVisible)
+            await seen(lambda: is_being_checked(tab.form))
             assert "call" not in console.asked
 
         await while_checking(press)

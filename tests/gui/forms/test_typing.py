@@ -18,7 +18,7 @@ from app.forms.union_editor import UnionEditor
 from app.theme.theme import Theme
 from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts
-from tests.gui.forms.page import add_item, add_or_leave_out, row_of
+from tests.gui.forms.page import add_item, add_or_leave_out, row_of, words_in
 from tests.gui.page import button_named
 
 
@@ -103,10 +103,10 @@ def test_nothing_is_sent_until_something_is_typed_and_nothing_again_when_it_is_d
 def test_a_default_is_said_and_never_sent(form: SchemaForm) -> None:
     row = form.row(("timeout",))
     assert row is not None
-    assert "default 30" in row._help.text()
+    assert "default 30" in " ".join(words_in(row))
     directory = form.row(("working_directory",))
     assert directory is not None
-    assert directory._help.text() == "Left out when empty.", "as below a field that says more"
+    assert words_in(directory)[-1] == "Left out when empty.", "as below a field that says more"
     assert "timeout" not in form.value()
 
 

@@ -184,7 +184,7 @@ def test_what_is_not_known_is_inspected_first_and_needs_a_word(theme: Theme, tmp
             assert "Look at the device" in page.off("Resume on 1 device", dialog)
             page.press("It is done", dialog)
             await seen(lambda: page.off("Resume on 1 device", dialog) == "")
-            assert "second on lab-1" in page.words(dialog)
+            await seen(lambda: "second on lab-1" in page.words(dialog))
             page.press("Cancel", dialog)
             # What was said of it shows on the screen, and in the journal.
             await seen(lambda: page.words_of("first", "lab-1") == "done by hand")

@@ -40,7 +40,7 @@ def test_an_undo_is_shown_first_and_is_a_run_of_its_own(theme: Theme, tmp_path: 
         assert dialog.summary.text() == "2 files restored, 1 shell command cannot be undone."
         rows = [dialog.table.rows_model.words(row) for row in range(3)]
         assert "cannot be undone" in rows[0]
-        assert "what a shell line changes is not recorded" in rows[0]
+        assert "What a shell line changes is not recorded" in rows[0]
         assert rows[1].startswith("this-computer\ttwo\twrite_file\tundone\truns")
         assert note.read_text() == "2"
         page.press("Start the undo", dialog)

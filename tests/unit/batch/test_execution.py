@@ -521,13 +521,15 @@ class TestExpressions:
         assert same(rebuild_run(house.journal.entries)) == same(run.whole())
 
 
-async def calls_for(devices: int, steps: int) -> float:
+async def calls_for(devices: int, steps: int, **more: Any) -> float:
     """The calls made for each result of a run, from its start to its end."""
     house = open_house()
     batch = Batch.model_validate(
         {
             "name": "test",
-            "steps": [{"id": f"s{number}", "tool": "read"} for number in range(steps)],
+            "steps": [
+                {"id": f"s{number}", "tool": "read", **(more if number else {})} for number in range(steps)
+            ],
             "rollout": {"parallel": devices},
         }
     )
@@ -542,6 +544,12 @@ async def calls_for(devices: int, steps: int) -> float:
 async def test_the_work_for_a_result_does_not_grow_with_the_number_of_cells():
     await calls_for(1, 1)
     assert await calls_for(400, 4) < 1.2 * await calls_for(20, 4)
+
+
+async def test_the_work_for_a_condition_does_not_grow_with_the_number_of_steps():
+    condition = {"when": "${{ steps.s0.state == 'done' }}"}
+    await calls_for(1, 2, **condition)
+    assert await calls_for(20, 80, **condition) < 1.2 * await calls_for(20, 10, **condition)
 
 
 async def test_a_run_begins_a_few_devices_in_each_turn_of_the_loop_also_while_others_answer(house):

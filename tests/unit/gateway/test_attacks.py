@@ -173,7 +173,8 @@ async def test_ten_mebibytes_of_argument_are_refused_and_the_gateway_goes_on(
     headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {token}"}
     async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE_S, headers=headers) as page:
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": huge}}
-        assert (await page.post(url, json=call)).status_code == 413
+        refused_page = await page.post(url, json=call)
+        assert refused_page.status_code == 413, refused_page.text
 
 
 async def test_hidden_characters_and_commands_in_what_comes_back_stay_visible_data(
