@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from core.batch.expression_trial import AskedExpression, ExpressionTrials
 from core.batch.live_output import OutputChunk, OutputPiece, chunk_of
-from core.batch.models import Cell, CellPage, Run, RunSummary
+from core.batch.models import Batch, Cell, CellPage, Run, RunSummary
 from core.batch.run_compare import RunComparison, compare_runs
 from core.batch.undo_plan import UndoPlan, plan_of
 from core.errors import BadInput, ErrorCode, Refused
@@ -54,6 +55,11 @@ class HandlerConsole(Console):
 
     async def on_compare_runs(self, before: str, after: str) -> RunComparison:
         return compare_runs(await self.on_run(before), await self.on_run(after))
+
+    async def on_try_expressions(
+        self, batch: Batch, step: str, asked: list[AskedExpression]
+    ) -> ExpressionTrials:
+        raise BadInput(f"{batch.name} has no step {step}.", ErrorCode.NOT_FOUND)
 
     async def on_undo_plan(self, run: str) -> UndoPlan:
         return plan_of((await self.on_run(run)).summary.id, [])
