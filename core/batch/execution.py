@@ -40,7 +40,6 @@ from core.batch.run_state import (
     cell_state_of,
     failed_without_command,
     recovered,
-    result_of,
     unexpected,
 )
 from core.batch.templates import CompiledStep
@@ -499,29 +498,13 @@ class _EndedSteps(Mapping[str, StepFacts]):
         cell = self.run.cells[self.device, step]
         if cell.state in _NOT_ENDED:
             raise KeyError(step)
-        return _facts(cell, self.earlier.get((self.device, step)))
+        return step_facts(cell, self.earlier.get((self.device, step)))
 
     def __iter__(self) -> Iterator[str]:
         return (row.id for row in self.run.rows if self.get(row.id) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def _facts(cell: Cell, earlier: CommandResult | None) -> StepFacts:
-    """What expressions read of a step that has ended; `earlier` is its result in an earlier run."""
-    result = result_of(cell) or earlier
-    if result is None:
-        return StepFacts(state=cell.state.value)
-    return StepFacts(
-        state=cell.state.value,
-        status=result.status.value,
-        verdict=result.verdict.value,
-        result=result.result,
-        error=result.error.code.value if result.error else "",
-        duration_ms=result.duration_ms,
-        attempts=cell.attempts,
-    )
 
 
 def _wait_before(retry: Retry, attempt: int, uniform: Callable[[float, float], float]) -> float:

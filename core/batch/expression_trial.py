@@ -25,7 +25,7 @@ from core.batch.expressions import (
     StepFacts,
 )
 from core.batch.models import ABSENT, ApprovalStep, Batch, Cell, Entry, Parallel, Run, Step
-from core.batch.run_state import result_of
+from core.batch.run_state import result_of, step_facts
 from core.batch.templates import CompiledStep, StepExpressionError, compile_all, steps_before
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import FrozenModel
@@ -203,20 +203,8 @@ def _short(value: Any) -> str:
 
 def _facts_of(cell: Cell | None) -> StepFacts | None:
     """What expressions read of a step in an earlier run; None where it has not ended."""
-    if cell is None:
-        return None
-    result = result_of(cell)
-    if result is None:
-        return StepFacts(state=cell.state.value) if cell.ended_at is not None else None
-    return StepFacts(
-        state=cell.state.value,
-        status=result.status.value,
-        verdict=result.verdict.value,
-        result=result.result,
-        error=result.error.code.value if result.error else "",
-        duration_ms=result.duration_ms,
-        attempts=cell.attempts,
-    )
+    ended = cell is not None and (result_of(cell) is not None or cell.ended_at is not None)
+    return step_facts(cell) if cell is not None and ended else None
 
 
 def _tried(batch: Batch, step: str, place: Place, text: str, known: Known) -> ExpressionTrial:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from core.aip.messages import ResultStatus
+from core.batch.expressions import StepFacts
 from core.batch.models import Batch, Cell, CellState, Row, Run, RunKind, RunState, RunSummary, flatten, rows
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
@@ -269,6 +270,22 @@ def settled(cell: Cell, *, done: bool, by: str) -> Cell:
     note = f"{'Done by hand' if done else 'Not done'}, says {by}."
     changes = {"settled": "done" if done else "not_done", "settled_by": by, "note": note}
     return cell.model_copy(update={"state": CellState.DONE if done else CellState.FAILED, **changes})
+
+
+def step_facts(cell: Cell, earlier: CommandResult | None = None) -> StepFacts:
+    """What expressions read of a step that has ended; `earlier` is its result in an earlier run."""
+    result = result_of(cell) or earlier
+    if result is None:
+        return StepFacts(state=cell.state.value)
+    return StepFacts(
+        state=cell.state.value,
+        status=result.status.value,
+        verdict=result.verdict.value,
+        result=result.result,
+        error=result.error.code.value if result.error else "",
+        duration_ms=result.duration_ms,
+        attempts=cell.attempts,
+    )
 
 
 def result_of(cell: Cell) -> CommandResult | None:

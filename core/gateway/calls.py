@@ -184,7 +184,7 @@ class ToolCalls:
     async def _wait_run(self, asked: tools.WaitRun) -> Outcome:
         console = await self._session.console()
         if not asked.ticket:
-            runs = [run for run in await console.runs.list(limit=200) if not run.state.ended]
+            runs = await console.runs.list(active=True)
             open_runs = [
                 {
                     "ticket": self._session.tickets.of(run.id),

@@ -425,8 +425,10 @@ class RunsApi(Protocol):
         """Delete a saved batch; its runs are not affected. NOT_FOUND."""
 
     @rpc("runs", ANY_CLIENT)
-    async def list(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
-        """Runs, newest first, older than the run `before`."""
+    async def list(
+        self, before: str | None = None, limit: int = 50, active: bool = False
+    ) -> list[RunSummary]:
+        """Runs, newest first, older than the run `before`; with `active`, all that have not ended."""
 
 
 class ApprovalsApi(Protocol):

@@ -314,9 +314,13 @@ class FakeConsole(ApprovalsDoor):
         await self._step("run_results")
         return [cell_envelope(cell) for cell in self.work.find(run).cells]
 
-    async def on_runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
+    async def on_runs(
+        self, before: str | None = None, limit: int = 50, active: bool = False
+    ) -> list[RunSummary]:
         await self._step("runs")
         known = self.work.summaries()
+        if active:
+            return [one for one in known if not one.state.ended]
         return [one for one in known if before is None or one.id < before][:limit]
 
     async def on_find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:

@@ -334,8 +334,11 @@ class MemoryConsole(MemoryDevices):
     async def on_run_results(self, run: str) -> list[Envelope]:
         return [cell_envelope(cell) for cell in (await self.on_run(run)).cells]
 
-    async def on_runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
-        return [run.summary for run in self.host.all_runs.values()][:limit]
+    async def on_runs(
+        self, before: str | None = None, limit: int = 50, active: bool = False
+    ) -> list[RunSummary]:
+        runs = [run.summary for run in self.host.all_runs.values()]
+        return [run for run in runs if not run.state.ended] if active else runs[:limit]
 
     async def on_find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         return RunPage(runs=await self.on_runs(limit=limit), next_before=None)

@@ -475,8 +475,13 @@ class LocalRuns(ClientApi, RunsApi):
     async def delete_batch(self, name: str) -> None:
         self._batches.delete(name)
 
-    async def list(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
+    async def list(
+        self, before: str | None = None, limit: int = 50, active: bool = False
+    ) -> list[RunSummary]:
         service = self._service
+        if active:
+            going_on = (run.summary() for run in reversed(service.runner.active))
+            return [run for run in going_on if not self._client.is_agent or run.actor == self._client.actor]
         seq = await self._start_of(before) if before else None
         own = f" actor:{quoted(self._client.actor)}" if self._client.is_agent else ""
         page = await service.journal.query(
