@@ -40,6 +40,7 @@ from core.batch.run_state import (
     cell_state_of,
     failed_without_command,
     recovered,
+    step_facts,
     unexpected,
 )
 from core.batch.templates import CompiledStep

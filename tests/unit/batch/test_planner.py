@@ -6,9 +6,9 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.batch.batch_file import read_batch
-from core.batch.execution import _facts
 from core.batch.models import Cell, CellState, Plan, PlannedCell
 from core.batch.planner import SKIPPED, Planner
+from core.batch.run_state import step_facts
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
 from core.policy.models import Answer, Decision, Reason
@@ -182,4 +182,4 @@ def test_a_device_that_is_away_has_no_other_outcome() -> None:
 def test_a_skipped_step_reads_in_a_plan_as_it_reads_in_a_run() -> None:
     assert ResultStatus.SKIPPED.value == "skipped"
     skipped = Cell(run="r", device="d", step="s", tool="t", state=CellState.SKIPPED)
-    assert _facts(skipped, None) == SKIPPED
+    assert step_facts(skipped, None) == SKIPPED

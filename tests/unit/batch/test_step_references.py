@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.batch.execution import _facts
 from core.batch.expressions import (
     Context,
     Declarations,
@@ -17,7 +16,7 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.models import Cell, CellState
-from core.batch.run_state import failed_without_command, recovered, unexpected
+from core.batch.run_state import failed_without_command, recovered, step_facts, unexpected
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 
@@ -89,7 +88,7 @@ def test_a_reference_is_what_the_table_says(row: str, field: str) -> None:
     scope = Scope(Declarations({}, {"s": {}}), ("s",))
     expression = compile_expression(f"steps.s.{field}", scope)
     of = CELLS[row]
-    context = Context({}, {} if of is None else {"s": _facts(of, None)}, DeviceFacts())
+    context = Context({}, {} if of is None else {"s": step_facts(of, None)}, DeviceFacts())
     words = rows()[row][field]
     if words == "an error":
         with pytest.raises(ExpressionError):

@@ -161,6 +161,20 @@ async def test_another_agents_runs_tickets_and_entries_do_not_exist(
         assert (await asked(theirs, "wait_run"))["open"][0]["ticket"] == waits["ticket"]
 
 
+async def test_an_open_ticket_is_listed_however_many_runs_have_ended_since(home: Home, token: str):
+    async with in_process(home, token) as client:
+        waits = await asked(client, "run_commands", **ASKS)
+        for _ in range(3):
+            await asked(client, "run_commands", **READS)
+        agent = await attached(home, token)
+        [newest] = await agent.runs.list(limit=1)
+        [still_open] = await agent.runs.list(limit=1, active=True)
+        assert newest.state.ended
+        assert not still_open.state.ended
+        await agent.close()
+        assert [one["ticket"] for one in (await asked(client, "wait_run"))["open"]] == [waits["ticket"]]
+
+
 async def test_ten_mebibytes_of_argument_are_refused_and_the_gateway_goes_on(
     home: Home, console: Console, token: str
 ):
