@@ -68,7 +68,9 @@ def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel as pip installs it, with its programs; what it depends on comes from this environment."""
     prefix = tmp_path_factory.mktemp("prefix")
-    words = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", "--prefix", str(prefix)]
+    # Without --ignore-installed, pip removes this environment's own installation of the project.
+    words = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", "--ignore-installed"]
+    words += ["--prefix", str(prefix)]
     subprocess.run([sys.executable, "-m", "pip", "install", *words, str(wheel)], check=True, timeout=120)
     return prefix
 
@@ -101,6 +103,15 @@ def run_away_from_the_source(
         timeout=60,
         check=False,
     )
+
+
+def test_its_installation_elsewhere_leaves_the_one_of_this_environment(installed):
+    assert (installed / "bin" / "quarterdeck").exists()
+    # In safe mode neither the working folder nor PYTHONPATH leads to the sources.
+    apart = [sys.executable, "-P", "-c", "import app.__main__; print(app.__main__.__file__)"]
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    found = subprocess.run(apart, env=kept, cwd=installed, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(ROOT / "app" / "__main__.py")
 
 
 def test_every_module_and_every_resource_is_in_it(names):
