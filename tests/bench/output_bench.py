@@ -6,7 +6,10 @@ The command prints the time in nanoseconds, so that each line says itself when i
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from contextlib import AsyncExitStack
@@ -55,15 +58,33 @@ async def _measure() -> Figures:
                     continue
                 if event.cell.output_size > after:
                     chunk = await console.runs.output(call.summary.id, "this-computer", "call", after)
-                    late += _lateness(chunk.text)
+                    late += lateness(chunk.text)
                     after = chunk.next
                 if event.cell.ended_at is not None:
                     break
+    painted = await asyncio.to_thread(_in_the_window)
     return [
         ("the same command, read from a pipe (peer)", _words(peer)),
         ("what a command prints, at a client of the service", _words(late)),
         (f"of {LINES} lines within {GOAL_MS:.0f} ms", f"{sum(one <= GOAL_MS for one in late)}"),
+        ("the same, painted in Runs", _words(painted)),
+        (f"of {LINES} lines within {GOAL_MS:.0f} ms", f"{sum(one <= GOAL_MS for one in painted)}"),
     ]
+
+
+def _in_the_window() -> list[float]:
+    """How late each line was painted by a window, a process of its own."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.bench.output_window", COMMAND],
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen", "QT_LOGGING_RULES": "*=false"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if ended.returncode:
+        raise AssertionError(ended.stderr[-500:])
+    return [float(line) for line in ended.stdout.splitlines()]
 
 
 async def _by_pipe() -> list[float]:
@@ -71,12 +92,12 @@ async def _by_pipe() -> list[float]:
     assert process.stdout is not None
     late = []
     while line := await process.stdout.readline():
-        late += _lateness(line.decode())
+        late += lateness(line.decode())
     await process.wait()
     return late
 
 
-def _lateness(text: str) -> list[float]:
+def lateness(text: str) -> list[float]:
     """How long ago, in milliseconds, the lines of a text were printed."""
     now = time.time_ns()
     return [(now - int(line)) / 1e6 for line in text.splitlines() if line.isdecimal() and len(line) > 18]
