@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.device.mcp import stdio_transport
 from core.device.mcp.server_state import State
 from core.errors import ErrorCode
 from tests.fakes.ended import all_ended
@@ -95,6 +96,19 @@ async def test_a_server_that_talks_without_end_leaves_the_loop_free(
         assert (await built.call("babble", to=to, line=line)).status is ResultStatus.SUCCESS
         # A turn takes what one read of a pipe brings, whatever the server goes on to write.
         with most_calls_a_turn(most):
+            for _turn in range(30):
+                await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("to", [1, 2])
+async def test_the_loop_is_free_also_where_reading_lines_takes_longer_than_they_may_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: int
+):
+    # To a machine so busy no rate of lines is ever too high.
+    monkeypatch.setattr(stdio_transport, "_LINES_PER_S", 1e12)
+    async with hosted(tmp_path, rogue(tools=["babble"])) as built:
+        assert (await built.call("babble", to=to, line="x\n")).status is ResultStatus.SUCCESS
+        with most_calls_a_turn(60_000):
             for _turn in range(30):
                 await asyncio.sleep(0.005)
 

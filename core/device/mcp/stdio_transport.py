@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
 import anyio
@@ -43,6 +43,9 @@ _AFTER_END_S = 0.5
 _LINES_BURST, _LINES_PER_S = 1000.0, 20_000.0
 _NOTIFICATIONS_BURST, _NOTIFICATIONS_PER_S = 500.0, 500.0
 _PAUSE_S = 0.02
+# Lines that are read in one turn of the event loop. Where reading a line takes longer than its share of the
+# rate, as on a busy machine, the rate alone would let a chunk of 32,768 lines hold the loop.
+_LINES_A_TURN = 500
 # Of a line that is too long, this much of its beginning and its end is searched for the request's id.
 _KEPT_END = 4096
 # The id is at the beginning of an answer or, from some servers, at its end.
@@ -127,6 +130,7 @@ class _Pipes:
         self._on_lost = on_lost
         self._lines = TokenBucket(_LINES_BURST, _LINES_PER_S)
         self._notifications = TokenBucket(_NOTIFICATIONS_BURST, _NOTIFICATIONS_PER_S)
+        self._read_in_turn = 0
 
     async def read_messages(self) -> None:
         """Pass the server's messages to the session; the end of its output ends the session."""
@@ -153,8 +157,15 @@ class _Pipes:
             free = self._notifications.spend(0)
         else:
             free = True
-        if not free:
-            await asyncio.sleep(_PAUSE_S)
+        await self._take_turns(free)
+
+    async def _take_turns(self, free: bool) -> None:
+        """Let the loop go on: for a pause unless the rate is `free`, and after so many lines in any case."""
+        self._read_in_turn += 1
+        if free and self._read_in_turn < _LINES_A_TURN:
+            return
+        self._read_in_turn = 0
+        await asyncio.sleep(0 if free else _PAUSE_S)
 
     def _end_session(self) -> None:
         self._to_session.close()
@@ -192,8 +203,7 @@ class _Pipes:
             for line in lines.feed(chunk):
                 if isinstance(line, bytes):
                     self._log.log("stderr", line.decode("utf-8", "replace"))
-                if not self._lines.spend(0):
-                    await asyncio.sleep(_PAUSE_S)
+                await self._take_turns(self._lines.spend(0))
 
     async def write_messages(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Send the session's messages to the server."""
@@ -246,15 +256,13 @@ class LineSplitter:
         self._head = b""
         self._tail = b""
 
-    def feed(self, chunk: bytes) -> list[bytes | OversizedLine]:
-        """The lines that end in `chunk`, without their line ends."""
+    def feed(self, chunk: bytes) -> Iterator[bytes | OversizedLine]:
+        """The lines that end in `chunk`, without their line ends; take all before the next chunk."""
         *ended, rest = chunk.split(b"\n")
-        lines: list[bytes | OversizedLine] = []
         for part in ended:
             self._add(part)
-            lines.append(self._take())
+            yield self._take()
         self._add(rest)
-        return lines
 
     def _add(self, part: bytes) -> None:
         if not part:
