@@ -184,7 +184,7 @@ class RunsScreen(Screen):
         focus = QApplication.focusWidget()
         if self.drawer.tab == "output" and focus is not None and self.drawer.isAncestorOf(focus):
             return self.drawer.shown_output.open_search()
-        if self.views.results.isVisible():
+        if self.views.currentWidget() is self.views.results:
             return self.views.results.field
         if self.list.isHidden():
             self._toggle_list()
