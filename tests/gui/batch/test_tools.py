@@ -46,6 +46,24 @@ def test_tools_are_found_by_what_they_do_and_with_typing_errors_each_with_its_re
     play_frame(theme, tmp_path, console, scenario)
 
 
+def test_a_tool_that_is_named_in_full_is_added_without_waiting_for_the_search(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk)
+        await seen(lambda: page.screen.tools.list.tools.items)
+        console.fail_next["search_tools"] = ServiceError("The service is busy.")
+        for name in ("screenshot", "read_file"):
+            page.in_window(Key.Key_A, Mod.NoModifier)
+            page.type_text(name)
+            page.press(Key.Key_Return)
+        assert page.ids() == ["screenshot", "read_file"]
+
+    play_frame(theme, tmp_path, console, scenario)
+
+
 def test_a_search_that_fails_says_so_and_enter_adds_nothing(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
