@@ -14,7 +14,7 @@ from core.cli.output import as_json, claim_cell, note, say, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput
-from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, AgentSettings, name_in, targets_words
+from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
 from core.policy.models import Profile
 from core.service import exit_codes
 from core.service.console import AgentCommand, AgentState, AgentTally
@@ -180,8 +180,7 @@ def agents_set(
 
     async def work(session: Session) -> None:
         settings = _changed(await _settings_of(session, name), profile, targets, per_minute, waiting)
-        signed = await sign_change(session, unlocking, agent_set(name, settings))
-        agent = await session.console.agents.update(name, settings, signed)
+        agent = await _update(session, unlocking, name, settings)
         say(as_json(agent.model_dump(mode="json")) if context.obj.json else f"The limits of {name} are set.")
 
     in_session(context, work)
@@ -205,8 +204,7 @@ def agents_resume(context: typer.Context, name: NameArgument, *, unlocking: KeyS
 
     async def work(session: Session) -> None:
         settings = (await _settings_of(session, name)).model_copy(update={"paused": False})
-        signed = await sign_change(session, unlocking, agent_set(name, settings))
-        agent = await session.console.agents.update(name, settings, signed)
+        agent = await _update(session, unlocking, name, settings)
         say(as_json(agent.model_dump(mode="json")) if context.obj.json else f"{name} may ask again.")
 
     in_session(context, work)
@@ -221,6 +219,12 @@ def agents_stop(context: typer.Context, name: NameArgument) -> None:
         say(as_json({"stopped": name, "note": words}) if context.obj.json else words)
 
     in_session(context, work)
+
+
+async def _update(session: Session, unlocking: KeySource, name: str, settings: AgentSettings) -> Agent:
+    """Change an agent's limits, signed if that lets it do more."""
+    signed = await sign_change(session, unlocking, agent_set(name, settings))
+    return await session.console.agents.update(name, settings, signed)
 
 
 async def _settings_of(session: Session, name: str) -> AgentSettings:
