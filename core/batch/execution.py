@@ -48,6 +48,7 @@ from core.dispatch.command_request import NO_SECRETS, CommandRequest, Secrets, S
 from core.dispatch.models import Basis, CommandResult, CommandStage
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.ids import now_utc
+from core.quick import made
 
 # Commands that are started, and other actions that are carried out, in one iteration of the event loop:
 # starting 1000 devices in one iteration blocks the loop for half a second.
@@ -456,7 +457,7 @@ class Execution:
     def _set(self, place: Place, **changes: Any) -> None:
         known = self.run.cells[place]
         if not changes.items() <= known.__dict__.items():
-            self._put(known.model_copy(update=changes))
+            self._put(made(Cell, known.__dict__ | changes))
 
     def _put(self, cell: Cell) -> None:
         self.run.put(cell)

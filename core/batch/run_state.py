@@ -17,6 +17,7 @@ from core.batch.models import Batch, Cell, CellState, Row, Run, RunKind, RunStat
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
+from core.quick import made
 
 SWITCHED_OFF = "switched off"
 CELLS_AT_A_TIME = 1_000
@@ -155,10 +156,10 @@ class ActiveRun:
         }
         for device in self.devices:
             for row in self.rows:
-                update: dict[str, object] = {"device": device}
+                update: Json = {"device": device}
                 if (carried := self.carried.get((device, row.id))) is not None:
                     update |= {"state": carried.state, "carried_from": carried.run, "note": ""}
-                yield first[row.id].model_copy(update=update)
+                yield made(Cell, first[row.id].__dict__ | update)
 
     def whole(self) -> Run:
         """The run with all its cells."""

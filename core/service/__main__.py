@@ -21,7 +21,6 @@ import structlog
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.home import Home
 from core.service.exit_codes import exit_code_of
-from core.service.garbage import GarbageCollector
 from core.service.lifetime import until_told_or_not_needed
 from core.service.log_setup import logging_to
 from core.service.rpc.server import ControlServer
@@ -56,9 +55,8 @@ async def serve(home: Home, stay: bool) -> str:
         try:
             await server.open()
             service.verify_in_background()
-            collector = GarbageCollector(lambda: service.busy)
-            collector.start()
-            service.tasks.spawn("collect garbage between runs", collector.run())
+            service.garbage.start()
+            service.tasks.spawn("collect garbage between runs", service.garbage.run())
             log.info("the service is ready", home=str(home.path), stay=stay)
             why = await until_told_or_not_needed(service, server, signalled, stay)
             log.info("the service ends", why=why)

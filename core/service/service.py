@@ -60,6 +60,7 @@ from core.service.console import (
 )
 from core.service.device_history import refusals_before, remembered_devices
 from core.service.event_hub import EventHub
+from core.service.garbage import GarbageCollector
 from core.service.live_view import LiveView
 from core.service.log_setup import masking_also
 from core.service.progress_log import ProgressLog, in_words
@@ -140,6 +141,8 @@ class Service:
         )
         runs = Environment(self.dispatcher, journal, self.approvals, RunDevices(self.fleet), self._tell_cell)
         self.runner = Runner(runs, self.tasks, self._tell_run, self.dispatcher.redacted)
+        # Started by the program whose only service this is.
+        self.garbage = GarbageCollector(lambda: self.busy)
         self.agent_connections = AgentConnections(journal.note_late, self.agent_changed)
         self.agent_activity = AgentActivity(journal)
         self.agent_requests = AgentRequests(self.runner, journal, self.redactor.digest, self._schema_of)
@@ -454,6 +457,7 @@ class Service:
     def _tell_cell(self, cell: Cell) -> None:
         if cell.ended_at is not None:
             self.progress.ended(cell)
+            self.garbage.result_came()
         if not self.hub:
             return
         self.hub.publish(made(CellChanged, {"event": "cell", "cell": cell}))

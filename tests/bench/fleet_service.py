@@ -19,7 +19,6 @@ import structlog
 from core.batch.models import Batch, Entry, Rollout, Step
 from core.fleet.models import Health
 from core.home import Home
-from core.service.garbage import GarbageCollector
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
@@ -32,6 +31,7 @@ STEPS = 10
 
 async def main(home: Home) -> None:
     service = await Service.open(home)
+    service.garbage.start()
     control = ControlServer(LocalConsoles(service), home)
     await control.open()
     tell("listening", url=service.links.listening().url, pid=os.getpid())
@@ -99,5 +99,4 @@ async def _run(service: Service, word: str, parallel: int, watch: StallWatch) ->
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    GarbageCollector().start()
     asyncio.run(main(Home(Path(sys.argv[1])).create()))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from core.service import garbage
-from core.service.garbage import ENOUGH, FAR_TOO_MANY, YOUNG, GarbageCollector
+from core.service.garbage import ENOUGH, FAR_TOO_MANY, RESULTS, YOUNG, GarbageCollector
 from tests.fakes.patience import PATIENCE_S
 
 
@@ -68,6 +68,43 @@ def test_what_survives_is_looked_at_by_no_later_collection(collector: GarbageCol
     assert gone() is not None
 
 
+def test_while_results_come_python_looks_at_nothing(collector: GarbageCollector) -> None:
+    looks: list[str] = []
+    gc.callbacks.append(lambda phase, info: looks.append(phase))
+    kept: list[Knot] = []
+    try:
+        for _ in range(4 * RESULTS):
+            kept += [Knot() for _ in range(YOUNG // RESULTS // 2)]
+            collector.result_came()
+    finally:
+        gc.callbacks.pop()
+    assert len(kept) >= 2 * YOUNG
+    assert looks == []
+    assert not {id(one) for one in kept} & {id(one) for one in gc.get_objects()}
+
+
+def test_what_results_put_aside_counts(collector: GarbageCollector, busy: Busy) -> None:
+    kept = [Knot()]
+    for _ in range(RESULTS):
+        collector.result_came()
+    gone = weakref.ref(kept.pop())
+    gc.disable()
+    much: list[list[int]] = [[] for _ in range(ENOUGH)]
+    for _ in range(RESULTS):
+        collector.result_came()
+    busy.now = False
+    collector.look()
+    assert gone() is None
+    assert much
+
+
+def test_a_collector_that_was_not_started_leaves_python_s_alone() -> None:
+    collector, kept = GarbageCollector(), Knot()
+    for _ in range(RESULTS):
+        collector.result_came()
+    assert any(one is kept for one in gc.get_objects())
+
+
 def test_what_was_put_aside_is_looked_at_between_runs_once_it_is_much(
     collector: GarbageCollector, busy: Busy
 ) -> None:
@@ -77,7 +114,7 @@ def test_what_was_put_aside_is_looked_at_between_runs_once_it_is_much(
     busy.now = False
     collector.look()
     assert gone() is not None
-    put_aside(ENOUGH)
+    put_aside(ENOUGH // YOUNG)
     busy.now = True
     collector.look()
     assert gone() is not None
@@ -90,7 +127,7 @@ def test_a_run_that_never_ends_does_not_let_garbage_grow_for_ever(collector: Gar
     kept = [Knot()]
     put_aside()
     gone = weakref.ref(kept.pop())
-    put_aside(FAR_TOO_MANY)
+    put_aside(FAR_TOO_MANY // YOUNG)
     collector.look()
     assert gone() is None
 
@@ -100,7 +137,7 @@ async def test_it_looks_by_itself(
 ) -> None:
     monkeypatch.setattr(garbage, "LOOK_EVERY_S", 0.0)
     kept = [Knot()]
-    put_aside(ENOUGH + 1)
+    put_aside(ENOUGH // YOUNG)
     freed = asyncio.Event()
     weakref.finalize(kept.pop(), freed.set)
     busy.now = False

@@ -173,3 +173,12 @@ async def test_a_run_that_has_ended_can_be_neither_paused_nor_cancelled_step_by_
         await runs.cancel_step(run.summary.id, "this-computer", "look")
     with pytest.raises(BadInput, match="There is no run"):
         await runs.pause("r-9999")
+
+
+async def test_each_result_is_told_to_the_collector_of_garbage(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[str] = []
+    monkeypatch.setattr(service.garbage, "result_came", lambda: told.append("one"))
+    await played(service, LOOK, {**LOOK, "id": "again"}, FAILS)
+    assert told == ["one"] * 3
