@@ -258,6 +258,8 @@ def _note(stock: bool) -> str:
 EXIT_CODES = ("exit_code", "exitCode", "returncode", "return_code", "returnCode", "exit_status", "exitStatus")
 STRUCTURED = ("structured", "structuredContent")
 WRAPPERS = (*STRUCTURED, "result")
+# Fields that can report a failure; most answers have none of them.
+_SIGNS = frozenset({"success", "isError", "error", *EXIT_CODES})
 # Fields in which tools put their error text, the most specific first.
 _ERROR_FIELDS = ("error", "message", "reason", "stderr")
 _LONGEST_ERROR = 300
@@ -267,7 +269,7 @@ _MOST_BLOCKS = 100
 # {"structured": {"result": {"error": …}}} is two levels deep; no known client nests deeper than three.
 _DEEPEST = 4
 # Avoids parsing texts that cannot report a failure, which most are.
-_MAY_FAIL = re.compile(rf'"(?:success|isError|error|{"|".join(EXIT_CODES)})"')
+_MAY_FAIL = re.compile(rf'"(?:{"|".join(sorted(_SIGNS))})"')
 
 
 def failure_in(payload: Any) -> str | None:
@@ -313,6 +315,8 @@ def _object_in(text: str) -> dict[str, Any] | None:
 
 
 def _failure_of(payload: dict[str, Any]) -> str | None:
+    if _SIGNS.isdisjoint(payload):
+        return None
     for name in EXIT_CODES:
         code = payload.get(name)
         if isinstance(code, (int, float)) and not isinstance(code, bool) and code != 0:
