@@ -28,12 +28,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from core.errors import QuarterdeckError, ServiceError
 from core.service.api.methods import ApiMethod
 from core.service.console import Console, Event, api_methods
 from core.service.rpc import protocol
-from core.service.rpc.client import read_result
 
 EVENTS = typing.get_args(typing.get_args(Event)[0])
 _END = object()
@@ -142,9 +142,10 @@ class TableConsole(Console):
             raise error
         if (held := self._held.get(method.wire)) is not None:
             await held.wait()
-        return await _sent(form, await self._answer_to(method.wire, arguments))
+        return await _sent(form, await self.answer_to(method.wire, **arguments))
 
-    async def _answer_to(self, method: str, arguments: dict[str, Any]) -> Any:
+    async def answer_to(self, method: str, **arguments: Any) -> Any:
+        """What the table answers to all arguments of a method; for answers that are made from others."""
         answer = self._answers.get(method, getattr(self, f"on_{method}", _END))
         if answer is _END:
             raise Misuse(f"{method} was called, and the table of this console has no answer to it.")
@@ -201,7 +202,7 @@ def _received(form: protocol.Method, args: tuple[Any, ...], kwargs: dict[str, An
         if name in bound.arguments:
             _check_type(adapter, bound.arguments[name], f"{form.name}: {name}")
     frame = protocol.encode(form.encode_arguments(args, kwargs))
-    arguments = form.decode_arguments(protocol.decode(frame))
+    arguments = form.decode_arguments(from_json(frame))
     bound.apply_defaults()
     return {name: arguments.get(name, bound.arguments[name]) for name in form.parameters}
 
@@ -213,7 +214,7 @@ async def _sent(form: protocol.Method, value: Any) -> Any:
     if form.gives_bytes:
         return data[protocol.ID_BYTES :]
     try:
-        return await read_result(form, protocol.decode(data)["result"])
+        return form.result.validate_python(from_json(data)["result"])
     except ValidationError as error:
         raise Misuse(f"The answer to {form.name} cannot be read: {error}") from error
 

@@ -52,8 +52,8 @@ class ManyRuns(FakeConsole):
             cells = [cell.model_copy(update={"run": summary.id}) for cell in pattern.cells]
             self.work.add(Run(summary=summary, batch=pattern.batch, cells=cells))
 
-    async def on_state(self) -> ConsoleState:
-        whole = await super().on_state()
+    def on_state(self) -> ConsoleState:
+        whole = super().on_state()
         return whole.model_copy(update={"runs": whole.runs[:10]})
 
 
