@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QLabel, QWidget
 from app.main import ConsoleApplication
 from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
-from app.screens.targets import Target
 from app.widgets.dialog import Dialog
 from core.batch.models import Batch
 from tests.fakes.window import seen
@@ -41,9 +40,3 @@ def words_in(sheet: Dialog) -> str:
     texts = [label.text() for label in sheet.findChildren(QLabel)]
     tags = [one.accessibleName() for one in sheet.card.findChildren(QWidget)]
     return "\n".join([*texts, *names, *tags])
-
-
-def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
-    opened: list[tuple[str, Target | None]] = []
-    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
-    return opened

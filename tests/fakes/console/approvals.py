@@ -18,7 +18,7 @@ from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.service import proposals
 from core.statements import SignedStatement, make_request
 from tests.fakes.console.changes import Changes
-from tests.fakes.decisions import check_signature, decide_call
+from tests.fakes.decisions import decide_call
 from tests.fakes.fleet_data import ago
 from tests.fakes.pictures import desktop_png
 
@@ -46,12 +46,12 @@ class ApprovalAnswers(Changes):
     def on_decide(self, signed: SignedStatement, grant: SignedGrant | None) -> Approval:
         statement = signed.statement
         waiting = self._asked_for(statement.approval)
-        check_signature(signed, waiting, self.operators)
+        operator = self._check_answer(signed, waiting)
         given = statement.verdict == "approve"
         if given:
             check_may_approve(statement.approver, waiting)
         if grant is not None:
-            self._take_grant(signed, grant, waiting)
+            self._take_grant(signed, grant, waiting, operator)
         self.meter.note(statement.approver, self.took_s, given)
         kind = Kind.APPROVAL_GIVEN if given else Kind.APPROVAL_DENIED
         self._write_answer(kind, waiting, statement.approver, {"reason": statement.reason})
@@ -74,8 +74,20 @@ class ApprovalAnswers(Changes):
         self.work.go_on(decided)
         return decided
 
-    def _take_grant(self, signed: SignedStatement, grant: SignedGrant, waiting: Approval) -> None:
-        operator = next(one for one in self.operators if one.name == signed.statement.approver)
+    def _check_answer(self, signed: SignedStatement, waiting: Approval) -> Operator:
+        """Who signed an answer, which must be about exactly this request."""
+        operator = self.registered().check_signature(signed)
+        said, request = signed.statement, waiting.request
+        bound = (request.digest, request.contract, request.device, request.call_id)
+        if (said.request_digest, said.contract, said.device, said.call_id) != bound:
+            raise Refused("The statement is about another request.", ErrorCode.APPROVAL_INVALID)
+        if waiting.state is not ApprovalState.WAITING:
+            raise Refused(f"The request is {waiting.state.value} already.", ErrorCode.APPROVAL_INVALID)
+        return operator
+
+    def _take_grant(
+        self, signed: SignedStatement, grant: SignedGrant, waiting: Approval, operator: Operator
+    ) -> None:
         check_grant(grant, signed.statement, waiting, operator)
         self.grant_book.check_new(grant.terms)
         self.grant_book.add(grant.terms)

@@ -13,12 +13,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.main import ConsoleApplication
 from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
-from app.screens.targets import OpenRun, OpenTool, Target
+from app.screens.targets import OpenRun, OpenTool
 from app.theme.theme import Theme
 from core.batch.models import Batch, Parallel, Step
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.batch.page import is_ticked, words_on_text
 
 Key: TypeAlias = Qt.Key
@@ -43,12 +43,6 @@ async def batch_of(desk: ConsoleApplication) -> BatchScreen:
     assert isinstance(screen, BatchScreen)
     await seen(lambda: screen.shelf.offer.tools and not screen.shelf.offer.reading)
     return screen
-
-
-def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
-    opened: list[tuple[str, Target | None]] = []
-    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
-    return opened
 
 
 def press(desk: ConsoleApplication, key: Key, modifiers: Mod = Mod.NoModifier) -> None:

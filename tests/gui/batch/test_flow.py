@@ -33,9 +33,8 @@ from app.theme.theme import Theme
 from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.models import ApprovalStep, Batch, Parallel, Step
 from core.schema_forms.json_values import UNSET
-from tests.fakes.batch_screen import opened_screens
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.batch.page import BatchPage, hidden_in_text
 from tests.gui.page import problem_in
 

@@ -14,9 +14,9 @@ from app.screens.targets import OpenRun
 from app.theme.theme import Theme
 from app.widgets.json_edit import JsonEdit
 from core.errors import ErrorCode, Refused
-from tests.fakes.batch_screen import batch_of, opened_screens, risky, sheet_of, words_in
+from tests.fakes.batch_screen import batch_of, risky, sheet_of, words_in
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
 

@@ -14,10 +14,10 @@ from app.screens.batch.screen import BatchScreen
 from app.theme.theme import Theme
 from core.batch.models import Batch
 from core.schema_forms import validator
-from tests.fakes.batch_screen import batch_of, opened_screens
+from tests.fakes.batch_screen import batch_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.qt_turns import most_calls_a_turn
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 
 # So many that they are read in the process for slow schemas.
 PARTS = {f"d{number}": {"type": "string", "maxLength": number} for number in range(800)}

@@ -9,9 +9,9 @@ from app.screens.targets import OpenRun, OpenTool
 from app.theme.theme import Theme
 from core.batch.models import Rollout, RunState
 from core.service.envelope import Alternative, Envelope, cell_envelope
-from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
+from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.page import link_in
 from tests.gui.runs.page import RunsPage, play_runs
 from tests.gui.runs.test_controls import read, write

@@ -19,9 +19,9 @@ from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CellChanged, ConsoleState, RunChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago
-from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
+from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 
 
 def listed(screen: RunsScreen) -> list[str]:

@@ -16,9 +16,9 @@ from app.theme.theme import Theme
 from core.batch.models import RunSummary
 from core.errors import DeviceError
 from tests.fakes.console import FakeConsole
-from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
+from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.page import part_of
 
 
