@@ -160,3 +160,7 @@ async def test_what_has_no_json_form_is_bad_input_as_of_a_service():
         with pytest.raises(BadInput):
             await console.runs.call("here", "echo", {"x": value})
     assert console.calls == []
+
+
+def test_every_test_ends_with_a_look_at_what_did_not_fit(request: pytest.FixtureRequest):
+    assert "_fakes_of_the_console_fit_its_api" in request.fixturenames
