@@ -102,11 +102,11 @@ def test_what_failed_says_what_could_be_called_instead(theme: Theme, tmp_path: P
     console = story()
     other = Alternative(tool="artifact.list", device="lab-lnx-01", why="It has the same tool.")
 
-    async def results(run: str) -> list[Envelope]:
+    def results(run: str) -> list[Envelope]:
         cells = console.work.find(run).cells
         return [cell_envelope(cell, [other] if cell.step == "keep" else []) for cell in cells]
 
-    console.runs.results = results  # type: ignore[method-assign]  # the made-up service finds none
+    console.answer("run_results", results)
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN, "build-lnx-03", "keep"))
