@@ -23,6 +23,7 @@ from tests.fakes.desk import Whistle
 from tests.fakes.display import virtual_display
 from tests.fakes.memory_folder import folder_of_a_test, memory_folder
 from tests.fakes.run_size import load_profile
+from tests.fakes.table_console import Misuse
 
 # A shell starts what runs in its background deaf to Ctrl-C, and every process it starts inherits that;
 # tests that press Ctrl-C in another process are the same there.
@@ -108,6 +109,14 @@ def _log_of_its_own() -> Iterator[None]:
     """A test that sends the log somewhere does not send the next one's to a file that is closed by then."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def _fakes_of_the_console_fit_its_api() -> Iterator[None]:
+    """What does not fit the API fails the test, also where a screen shows it as an error."""
+    Misuse.seen.clear()
+    yield
+    Misuse.check()
 
 
 @pytest.fixture

@@ -55,8 +55,7 @@ async def test_a_call_on_a_terminal_asks_nobody_about_another_command(
     home: Home, key: OperatorKey, lie: str
 ) -> None:
     async with standing_in(home, key.operator, lying_request(lie)) as stand_in:
-        stand_in.queue.clear()
-        stand_in.numbers = iter([1])
+        stand_in.begin_anew()
 
         def at_the_terminal() -> str:
             terminal = Terminal(home, "call", "this-computer", "change", "text=x", warm=True)
@@ -90,7 +89,7 @@ async def test_a_request_that_is_another_one_by_now_is_not_signed_by_the_digest_
         shown = await asyncio.to_thread(run, home, "approvals", "show", approval.id)
         assert approval.request.digest in shown.out
         swapped = approval.model_copy(update={"request": request_for(DANGEROUS)})
-        stand_in.queue[approval.id] = swapped
+        stand_in.fake.queue[approval.id] = swapped
         approve = ("approvals", "approve", approval.id)
         ended = await asyncio.to_thread(run, home, *approve, "--digest", approval.request.digest)
         assert (ended.code, stand_in.harvest) == (REFUSED, [])

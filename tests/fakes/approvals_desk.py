@@ -1,4 +1,4 @@
-"""The Approvals screen alone, bound to a real link over the fake console, and requests to show on it."""
+"""No fake: the Approvals screen alone on a `FakeConsole`, and requests to show on it."""
 
 from __future__ import annotations
 

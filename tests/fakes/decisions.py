@@ -1,19 +1,12 @@
-"""How the fake judges a call, and checks an operator's signature, as strictly as the service does."""
+"""How the fake judges a call."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-from core.approvals.models import Approval, ApprovalState, Operator
 from core.batch.models import Step
-from core.canonical_json import canonical_bytes
-from core.errors import ErrorCode, Refused
 from core.fleet.models import Device, Effect, Risk, Tool
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
-from core.statements import SignedStatement
 
 _RUNS_BELOW = {Profile.OBSERVE: 1, Profile.GUARDED: 1, Profile.TRUSTED: 2, Profile.LOCKDOWN: 0}
 
@@ -90,23 +83,3 @@ def _findings(parameters: dict[str, Any]) -> list[Finding]:
                 )
             )
     return found
-
-
-def check_signature(signed: SignedStatement, waiting: Approval, operators: list[Operator]) -> None:
-    """Refuse an answer that is not exactly this request's, or not signed by a registered operator."""
-    said = signed.statement
-    known = next((one for one in operators if one.name == said.approver), None)
-    if known is None:
-        raise Refused(f"No operator {said.approver!r} is registered.", ErrorCode.APPROVAL_INVALID)
-    request = waiting.request
-    bound = (request.digest, request.contract, request.device, request.call_id)
-    if (said.request_digest, said.contract, said.device, said.call_id) != bound:
-        raise Refused("The statement is about another request.", ErrorCode.APPROVAL_INVALID)
-    if waiting.state is not ApprovalState.WAITING:
-        raise Refused(f"The request is {waiting.state.value} already.", ErrorCode.APPROVAL_INVALID)
-    try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(known.public_key)).verify(
-            bytes.fromhex(signed.signature), canonical_bytes(said.model_dump(mode="json"))
-        )
-    except (InvalidSignature, ValueError) as error:
-        raise Refused("The signature does not fit.", ErrorCode.APPROVAL_INVALID) from error

@@ -1,4 +1,4 @@
-"""A real service on a test's home, and what tests wait for and do with it."""
+"""No fake: a real service on a test's home, and what tests wait for and do with it."""
 
 from __future__ import annotations
 

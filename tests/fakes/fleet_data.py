@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -9,10 +10,23 @@ from typing import Any
 
 from core.aip.messages import ToolType
 from core.canonical_json import digest_of
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool, Unavailable
+from core.fleet.models import (
+    Contract,
+    Device,
+    Effect,
+    Fact,
+    Health,
+    HealthChange,
+    Refusal,
+    Risk,
+    Source,
+    Tool,
+    Unavailable,
+)
 
 CHANGED_KEY = "action::indexer.rebuild"
 NOW = datetime.now(UTC).replace(microsecond=0)
+FINGERPRINT = hashlib.sha256(b"the console's certificate").hexdigest()
 
 
 def ago(seconds: float) -> str:
@@ -252,3 +266,39 @@ def _contract(name: str, effect: str, risk: str, source: str, why: str, schema: 
     }  # fmt: skip
     stated = {"name": name, "schema": json.loads(schema), "effect": effect, "risk": risk, "source": source}
     return Contract(digest=digest_of(stated), **facts)
+
+
+def history_of(device: Device) -> list[HealthChange]:
+    """An hour in which the line was lost twice; ends in what the device is now."""
+    seed = sum(map(ord, device.name))
+    lost = 2400 - seed % 600
+    changes = [
+        HealthChange(at=ago(3600), health=Health.ONLINE),
+        HealthChange(at=ago(lost), health=Health.STALE, reason="No heartbeat for 40 s."),
+        HealthChange(at=ago(lost - 40), health=Health.RECONNECTING, reason="The line was lost."),
+        HealthChange(at=ago(lost - 90), health=Health.ONLINE),
+        HealthChange(at=ago(1100), health=Health.BUSY),
+        HealthChange(at=ago(700), health=Health.ONLINE),
+    ]
+    if device.health is not Health.ONLINE:
+        changes.append(HealthChange(at=device.since, health=device.health, reason=device.reason))
+    return sorted(changes, key=lambda one: one.at)
+
+
+def refusals_of(device: Device) -> list[Refusal]:
+    """As many attempts as the device says were refused in its name."""
+    if not device.refused:
+        return []
+    newest = Refusal(
+        at=ago(640), peer="10.4.9.31:51022", name=device.name, reason="This token was revoked.", count=1
+    )
+    if device.refused == 1:
+        return [newest]
+    older = Refusal(
+        at=ago(4000),
+        peer="10.4.9.31:50871",
+        name=device.name,
+        reason=f"{device.name} is connected already.",
+        count=device.refused - 1,
+    )
+    return [older, newest]

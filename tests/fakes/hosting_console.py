@@ -1,4 +1,4 @@
-"""A console's dispatcher with a real device behind it, which hosts MCP servers, over either channel."""
+"""No fake: a dispatcher with a real device behind it, which hosts MCP servers, over either channel."""
 
 from __future__ import annotations
 

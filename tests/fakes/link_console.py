@@ -1,4 +1,4 @@
-"""A console for device clients, over real sockets: it agrees on whatever a test wants."""
+"""The far end of a device client's link (AIP), over real sockets: it agrees on whatever a test wants."""
 
 from __future__ import annotations
 

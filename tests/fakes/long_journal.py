@@ -1,4 +1,4 @@
-"""A door whose journal has as many entries as a test wants, made when they are asked for."""
+"""A console whose journal has as many entries as a test wants, made when they are asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOOLS = ("screenshot", "shell_execute", "get_system_info", "write_file", "read_f
 KINDS = (Kind.COMMAND_PREPARED, Kind.COMMAND_DECIDED, Kind.COMMAND_SENT, Kind.RESULT_RECORDED)
 
 
-@functools.lru_cache(2_000)  # a door that is slow itself would hide what the window needs
+@functools.lru_cache(2_000)  # a console that is slow itself would hide what the window needs
 def made_entry(seq: int) -> Entry:
     """The entry with this number; always the same."""
     command, stage = divmod(seq, len(KINDS))
@@ -47,7 +47,11 @@ class LongConsole(FakeConsole):
     def __init__(self, count: int) -> None:
         super().__init__([])
         self.fake_journal.status = JournalStatus(entries=count, writable=True)
-        self.queries: list[str] = []
+
+    @property
+    def queries(self) -> list[str]:
+        """The query of every page that was asked for."""
+        return [call["query"] for call in self.calls_of("entries")]
 
     @property
     def count(self) -> int:
@@ -59,9 +63,7 @@ class LongConsole(FakeConsole):
         self.fake_journal.status = self.fake_journal.status.model_copy(update={"entries": self.count + by})
         self.emit(JournalChanged(journal=self.fake_journal.status))
 
-    async def on_entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
-        self.queries.append(query)
-        await self._step("entries")
+    def on_entries(self, query: str, before: int | None, limit: int) -> EntryPage:
         parsed = parse_query(query)
         spans = [term for term in parsed.terms if isinstance(term, SeqTerm) and not term.negated]
         low = max([1, *(term.low for term in spans)])
@@ -84,14 +86,12 @@ class LongConsole(FakeConsole):
             took_ms=3.0,
         )
 
-    async def on_entry(self, seq: int) -> Entry:
-        await self._step("entry")
+    def on_entry(self, seq: int) -> Entry:
         if not 1 <= seq <= self.count:
             raise QuarterdeckError(f"There is no entry {seq}.", ErrorCode.NOT_FOUND)
         return made_entry(seq)
 
-    async def on_histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
-        await self._step("histogram")
+    def on_histogram(self, query: str, buckets: int) -> list[Bucket]:
         parse_query(query)
         step = max(1, self.count // buckets)
         edges = range(1, self.count + 1, step)

@@ -9,7 +9,6 @@ from core.batch.expressions import DeviceFacts
 from core.batch.models import Batch, Plan, Run, flatten
 from core.batch.planner import Planner
 from core.errors import BadInput
-from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Tool
 from core.policy.models import Decision
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
@@ -27,8 +26,7 @@ class FakeOffers:
 
     def matched(self, targets: str) -> list[Device]:
         """The devices that a filter means."""
-        wanted = parse_filter(targets)
-        return [device for device in self._console.fleet.values() if wanted.matches(device)]
+        return self._console.matched(targets)
 
     def tool(self, device: str, name: str) -> Tool | None:
         """A device's tool."""

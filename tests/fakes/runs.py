@@ -78,8 +78,6 @@ class FakeRuns:
 
     def start(self, batch: Batch, devices: list[str], kind: Any, said: str = "") -> Run:
         """Begin a run and take every device as far as it goes without an answer."""
-        if self._console.stopped:
-            raise Refused("Everything is stopped.", ErrorCode.STOPPED)
         run_id = f"r-{self._next_run:04d}"
         self._next_run += 1
         steps = flatten(batch.steps)
@@ -140,7 +138,7 @@ class FakeRuns:
         try:
             tool = console.tool_named(cell.device, step.tool)
         except QuarterdeckError as error:
-            return self._put(cell.model_copy(update={"state": CellState.NO_SUCH_TOOL, "note": error.message}))
+            return self._refuse(cell, None, error.message, error.code)
         device = console.fleet[cell.device]
         decision = decide_call(tool, step.parameters, console.policy_status.profile, device)
         console.write(
@@ -154,9 +152,11 @@ class FakeRuns:
             body={"decision": decision.model_dump(mode="json")},
         )
         if decision.answer is Answer.DENY:
-            return self._refuse(cell, tool, decision, decision.reasons[0].text, ErrorCode.DENIED_BY_POLICY)
+            return self._refuse(cell, decision, decision.reasons[0].text, ErrorCode.DENIED_BY_POLICY)
+        if console.stopped:
+            return self._refuse(cell, decision, "Everything is stopped.", ErrorCode.STOPPED)
         if device.health is Health.OFFLINE:
-            return self._refuse(cell, tool, decision, f"{device.name} is offline.", ErrorCode.DEVICE_OFFLINE)
+            return self._refuse(cell, decision, f"{device.name} is offline.", ErrorCode.DEVICE_OFFLINE)
         if decision.answer is Answer.ASK:
             return self._ask(cell, tool, step, decision, said)
         return self._execute(cell, tool, step.parameters, decision)
@@ -242,11 +242,12 @@ class FakeRuns:
             return {"stdout": "done\n", "stderr": "", "exit_code": 0, "execution_time": 0.2}, []
         return {"ok": True}, []
 
-    def _refuse(self, cell: Cell, tool: Tool, decision: Decision, why: str, code: ErrorCode) -> Cell:
+    def _refuse(self, cell: Cell, decision: Decision | None, why: str, code: ErrorCode) -> Cell:
+        state = CellState.NO_SUCH_TOOL if code is ErrorCode.UNKNOWN_TOOL else CellState.REFUSED
         result = CommandResult(
             call_id=str(cell.call_id),
             device=cell.device,
-            tool_name=tool.tool_name,
+            tool_name=cell.tool,
             status=ResultStatus.NONE,
             verdict=Verdict.REFUSED,
             basis=Basis.NOTHING_SENT,
@@ -255,9 +256,7 @@ class FakeRuns:
         )
         self._record(cell, result)
         return self._put(
-            cell.model_copy(
-                update={"state": CellState.REFUSED, "ended_at": _now(), "result": result, "note": why}
-            )
+            cell.model_copy(update={"state": state, "ended_at": _now(), "result": result, "note": why})
         )
 
     def _record(self, cell: Cell, result: CommandResult) -> None:
@@ -287,7 +286,7 @@ class FakeRuns:
             self._execute(cell, tool, decided.request.parameters, decided.decision)
         else:
             why = decided.reason or "An operator said no."
-            self._refuse(cell, tool, decided.decision, why, ErrorCode.DENIED_BY_OPERATOR)
+            self._refuse(cell, decided.decision, why, ErrorCode.DENIED_BY_OPERATOR)
         self._advance(decided.run, decided.request.device)
         self._settle(decided.run)
 
@@ -306,6 +305,8 @@ class FakeRuns:
     def pause(self, run: str, *, paused: bool) -> RunSummary:
         """Let a run stand, or go on."""
         known = self.find(run)
+        if known.summary.state.ended:
+            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
         state = RunState.PAUSED if paused else RunState.RUNNING
         self.add(known.model_copy(update={"summary": known.summary.model_copy(update={"state": state})}))
         return self.find(run).summary

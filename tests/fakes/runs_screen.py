@@ -23,12 +23,6 @@ async def runs_of(desk: ConsoleApplication, target: Target | None = None) -> Run
     return screen
 
 
-def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
-    opened: list[tuple[str, Target | None]] = []
-    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
-    return opened
-
-
 async def drawer_of(desk: ConsoleApplication, device: str, step: str, run: str = CLEAN) -> CellDetails:
     desk.window.open("runs", OpenRun(run, device, step))
     screen = desk.window.current

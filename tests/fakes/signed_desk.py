@@ -1,6 +1,6 @@
-"""A console, a device client's process that wants signed approvals, and a proxy that may alter what they say.
+"""No fake: a real service, a device client's process that wants signed approvals, and a proxy between them.
 
-Each command appends a line to a file: that is what counts.
+The proxy may alter what they say. Each command appends a line to a file: that is what counts.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from typing import Any
 
 from core.approvals.grants import SignedGrant
 from core.approvals.models import Approval, Operator
+from core.batch.models import Run
 from core.fleet.models import Risk
 from core.home import Home
-from core.service.console import ConsoleState
 from core.statements import Request, SignedStatement, make_request
-from tests.fakes.control_socket import serving
-from tests.fakes.memory_console import MemoryConsole, MemoryHost, tool
+from tests.fakes.control_socket import HERE, FakeHost, serving, tool
+from tests.fakes.runs import FakeRuns
 
 HARMLESS, DANGEROUS = "echo harmless", "echo DANGEROUS > /srv/harvest"
 COMMITMENT = {"$secret": "5e" * 32}
@@ -44,65 +44,62 @@ def _request(call_id: str, **parameters: Any) -> Request:
     )
 
 
-def lying_request(lie: str, call_id: str = "call-1") -> Request:
+def lying_request(lie: str, call_id: str = "c-00001") -> Request:
     """A request that shows one command under the digest of another one."""
     beside = LIES[lie]
     dangerous = _request(call_id, command=DANGEROUS, **beside)
     return dangerous.model_copy(update={"parameters": {"command": HARMLESS, **beside}})
 
 
-def request_for(command: str, call_id: str = "call-1") -> Request:
+def request_for(command: str, call_id: str = "c-00001") -> Request:
     """An honest request for one command."""
     return _request(call_id, command=command)
 
 
-def malformed_request(call_id: str = "call-1") -> Request:
+def malformed_request(call_id: str = "c-00001") -> Request:
     """A request whose digest is right, and in which something only looks like a secret's commitment."""
     return _request(call_id, command=HARMLESS, note={"$secret": "ab"})
 
 
-class StandIn(MemoryHost):
+class StandIn(FakeHost):
     """The state of the stand-in: what it shows, and what was signed for it."""
 
     def __init__(self, operator: Operator, request: Request) -> None:
         super().__init__()
-        self.operator = operator
         self.request = request
         self.harvest: list[SignedStatement | SignedGrant] = []
-        self.tools = {"change": tool("change", Risk.HIGH)}
+        self.fake.operators = [operator]
+        self.fake.tools_of[HERE] = [tool("change", Risk.HIGH)]
+        self.fake.answer("call", self._call)
+        self.fake.answer("decide", self._decide)
 
-    def console(self, actor: str) -> LyingConsole:
-        return LyingConsole(self, actor)
+    def _call(self, device: str, tool: str, parameters: dict[str, Any]) -> Run:
+        run = self.fake.on_call(device, tool, parameters, None, "")
+        self.fake.queue = {
+            name: approval.model_copy(update={"request": self.request})
+            for name, approval in self.fake.queue.items()
+        }
+        return run
+
+    def _decide(self, signed: SignedStatement, grant: SignedGrant | None) -> Approval:
+        self.harvest += [signed, *([grant] if grant else [])]
+        return self.fake.on_decide(signed, grant)
+
+    def begin_anew(self) -> None:
+        """Forget every run and request: the next call is the first one again."""
+        self.fake.queue.clear()
+        self.fake.work = FakeRuns(self.fake)
 
     def waiting(self) -> Approval:
         """The request as a client is shown it."""
-        [approval] = self.queue.values()
+        [approval] = self.fake.queue.values()
         return approval
-
-
-class LyingConsole(MemoryConsole):
-    def __init__(self, host: StandIn, actor: str) -> None:
-        super().__init__(host, actor)
-        self.liar = host
-
-    async def on_state(self) -> ConsoleState:
-        return (await super().on_state()).model_copy(update={"operators": [self.liar.operator]})
-
-    async def on_call(self, *asked: Any, **more: Any) -> Any:
-        run = await super().on_call(*asked, **more)
-        for name, approval in self.host.queue.items():
-            self.host.queue[name] = approval.model_copy(update={"request": self.liar.request})
-        return run
-
-    async def on_decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
-        self.liar.harvest += [signed, *([grant] if grant else [])]
-        return await super().on_decide(signed, grant)
 
 
 @asynccontextmanager
 async def standing_in(home: Home, operator: Operator, request: Request) -> AsyncIterator[StandIn]:
     """A stand-in on the home's control socket, where one request waits."""
     host = StandIn(operator, request)
-    await host.console("agent:night").runs.call("this-computer", "change", {})
+    await host.console("agent:night").runs.call(HERE, "change", {})
     async with serving(home, host):
         yield host

@@ -21,7 +21,7 @@ from tests.fakes.decisions import decide_step
 from tests.fakes.fleet_data import ago, make_devices
 from tests.fakes.journal import at, stamp
 from tests.fakes.pictures import desktop_png
-from tests.fakes.rules_door import make_grants
+from tests.fakes.policy_data import make_grants
 from tests.fakes.runs import summarise
 from tests.fakes.story_requests import LINES, add_lone_requests, add_request
 

@@ -1,4 +1,4 @@
-"""A home whose devices an operator pairs and signs for, over as many services as a test wants."""
+"""No fake: a home whose devices an operator pairs and signs for, over as many services as it wants."""
 
 from __future__ import annotations
 

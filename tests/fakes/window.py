@@ -25,6 +25,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.input_origin import InputOrigin
 from app.main import ConsoleApplication
 from app.qt_loop import run_on_qt
+from app.screens.targets import Target
 from app.theme.theme import Theme
 from core.home import Home
 from core.service.console import Console
@@ -50,6 +51,13 @@ async def seen(condition: Callable[[], object], timeout: float = PATIENCE_S) -> 
     async with asyncio.timeout(timeout):
         while not condition():  # noqa: ASYNC110  # widgets have no event for "it shows"
             await asyncio.sleep(0.005)
+
+
+def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
+    """Record where the screen wants to go, without needing the other screens."""
+    opened: list[tuple[str, Target | None]] = []
+    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
+    return opened
 
 
 def begin_on(desk: ConsoleApplication, screen: str | None) -> None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,7 @@ from app.service_client import ConsoleLink
 from app.state import Link
 from app.theme.theme import Theme
 from core.errors import Refused
-from core.service.console import Console, Proof
+from core.service.console import Console, ConsoleState
 from tests.fakes.approvals_desk import ApprovalsDesk, Play
 from tests.fakes.console import FakeConsole
 from tests.fakes.sign_sheets import operator_of
@@ -73,40 +72,32 @@ def test_an_error_in_an_answer_fails_the_test_of_a_screen_without_a_window(play:
 
 def test_the_link_goes_on_after_an_error_that_nobody_expected(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
-    real, calls = console.service.state, list[int]()
 
-    async def state() -> Any:
-        calls.append(1)
-        if len(calls) == 1:
+    def state() -> ConsoleState:
+        if console.asked.count("state") == 1:
             raise ValueError("a bug of the window")
-        return await real()
+        return console.on_state()
 
-    console.service.state = state  # type: ignore[method-assign]  # it fails once
+    console.answer("state", state)
 
     async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.state.service.link is Link.CONNECTED)
-        assert len(calls) == 2
+        assert console.asked.count("state") == 2
 
     play(theme, tmp_path, console, scenario, has_faults=True)
 
 
 def test_a_refused_act_is_told_although_its_dialog_was_closed(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
-    asked, answer = asyncio.Event(), asyncio.Event()
-
-    async def revoke(_name: str) -> None:
-        asked.set()
-        await answer.wait()
-        raise Refused("The disk is full.")
-
-    console.devices.revoke = revoke  # type: ignore[method-assign]  # it is refused late
+    console.answer("revoke", Refused("The disk is full."))
+    answer = console.hold_back("revoke")
 
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         device = next(iter(desk.state.devices.values()))
         sheet = start_revoke(desk.window, desk.link, device, desk.window.toast)
         sheet.answer("revoke").click()
-        await asked.wait()
+        await seen(lambda: "revoke" in console.asked)
         sheet.dismissed.emit()
         await ended(sheet.destroyed)
         answer.set()
@@ -124,12 +115,7 @@ def test_a_proof_of_another_entry_is_no_proof_of_the_one_that_was_asked_for(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
-    real = console.journal.prove
-
-    async def proof(seq: int) -> Proof:
-        return await real(seq - 1)
-
-    console.journal.prove = proof  # type: ignore[method-assign]  # a service that answers with another entry's
+    console.answer("proof", lambda seq: console.on_proof(seq - 1))
 
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("replay", OpenReplay(run="r-0418"))

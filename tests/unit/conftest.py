@@ -13,8 +13,7 @@ from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
-from tests.fakes.control_socket import Attach, attaching, serving
-from tests.fakes.memory_console import MemoryHost
+from tests.fakes.control_socket import Attach, FakeHost, attaching, serving
 from tests.fakes.remote_device import make_listening_home
 from tests.fakes.signing import signing
 
@@ -63,13 +62,13 @@ def console(service: Service) -> Console:
 
 
 @pytest.fixture
-def host() -> MemoryHost:
-    """A console in memory that the control socket leads to."""
-    return MemoryHost()
+def host() -> FakeHost:
+    """The fake console that the control socket leads to."""
+    return FakeHost()
 
 
 @pytest.fixture
-async def server(home: Home, host: MemoryHost) -> AsyncIterator[ControlServer]:
+async def server(home: Home, host: FakeHost) -> AsyncIterator[ControlServer]:
     """The service's end of the control socket, open."""
     async with serving(home, host) as one:
         yield one

@@ -16,7 +16,7 @@ from core.home import Home, Settings
 from core.policy.models import Profile
 from core.service.trusted import loosening_settings, pending_settings
 from tests.fakes.console import FakeConsole
-from tests.fakes.rules_door import RULES
+from tests.fakes.policy_data import RULES
 from tests.fakes.story import story
 from tests.golden_pictures.studio import Studio, settled
 
@@ -126,7 +126,7 @@ async def _show(desk: ConsoleApplication, name: str, console: FakeConsole) -> No
             pending = pending_settings(console.settings, loosening_settings(Settings()))
             console.policy_status = console.policy_status.model_copy(update={"pending_settings": pending})
             if name == "settings":
-                console._tell_control()
+                console.tell_control()
                 await settled(window)
                 window.accept_changes()
             else:
@@ -138,7 +138,7 @@ async def _show(desk: ConsoleApplication, name: str, console: FakeConsole) -> No
                 "Operator mallory (entry 18,203) was registered without a valid signature.",
             ]
             console.policy_status = console.policy_status.model_copy(update={"notes": notes})
-            console._tell_control()
+            console.tell_control()
             if name == "notes":
                 window.control._open_notes(notes)
 

@@ -13,13 +13,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.main import ConsoleApplication
 from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
-from app.screens.targets import OpenRun, OpenTool, Target
+from app.screens.targets import OpenRun, OpenTool
 from app.theme.theme import Theme
 from core.batch.models import Batch, Parallel, Step
-from tests.fakes.batch_screen import Recorder
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.batch.page import is_ticked, words_on_text
 
 Key: TypeAlias = Qt.Key
@@ -44,12 +43,6 @@ async def batch_of(desk: ConsoleApplication) -> BatchScreen:
     assert isinstance(screen, BatchScreen)
     await seen(lambda: screen.shelf.offer.tools and not screen.shelf.offer.reading)
     return screen
-
-
-def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
-    opened: list[tuple[str, Target | None]] = []
-    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
-    return opened
 
 
 def press(desk: ConsoleApplication, key: Key, modifiers: Mod = Mod.NoModifier) -> None:
@@ -85,7 +78,7 @@ def drag(source: QWidget, start: QPoint, target: QWidget, end: QPoint) -> None:
 def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    console = Recorder()
+    console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
@@ -107,9 +100,10 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
         press(desk, Key.Key_Down)
         await seen(lambda: not screen.planner.busy and screen.dock.plan and len(screen.dock.plan.cells) == 3)
         press(desk, Key.Key_Return, Mod.ControlModifier)
-        await seen(lambda: console.started)
+        await seen(lambda: "start_run" in console.asked)
         await seen(lambda: opened)
-        batch, devices = console.started[0]
+        [started] = console.calls_of("start_run")
+        batch, devices = started["batch"], started["expected_devices"]
         assert devices == ["this-computer"]
         assert batch.steps == [
             Step(id="system_info", tool="get_system_info", parameters={"info_type": "memory"}),
@@ -124,7 +118,7 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
 
 
 def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: Path) -> None:
-    console = Recorder()
+    console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
@@ -146,12 +140,14 @@ def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: 
         # get_system_info has no argument yet, so the plan says invalid and the run is asked about.
         await seen(lambda: _sheet_is_open(desk))
         QTest.keyClick(desk.window, Key.Key_Escape)
-        assert not console.started
+        assert "start_run" not in console.asked
         screen.editor.set_parameters(screen.editor.content.steps[1].key, {"info_type": "cpu"})
         await seen(lambda: screen.head.run.isEnabled())
         QTest.mouseClick(screen.head.run, Left)
-        await seen(lambda: console.started and opened)
-        assert [step.tool for step in console.started[0][0].steps if isinstance(step, Step)] == [
+        await seen(lambda: "start_run" in console.asked and opened)
+        assert [
+            step.tool for step in console.calls_of("start_run")[0]["batch"].steps if isinstance(step, Step)
+        ] == [
             "list_processes",
             "get_system_info",
             "screenshot",
@@ -161,7 +157,7 @@ def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: 
 
 
 def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, tmp_path: Path) -> None:
-    console = Recorder()
+    console = FakeConsole()
     steps = [
         {"id": "facts", "tool": "get_system_info"},
         {"id": "list", "tool": "list_processes"},
@@ -359,4 +355,4 @@ def test_the_id_of_the_open_step_is_whole_and_its_tool_is_not_said_twice(
             assert pane.tool.isVisible() == (id_ != tool)
             assert pane.undo.isVisible() != pane.undo_below.isVisible()
 
-    play_frame(theme, tmp_path, Recorder(), scenario, size)
+    play_frame(theme, tmp_path, FakeConsole(), scenario, size)

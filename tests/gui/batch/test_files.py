@@ -17,7 +17,8 @@ from app.text import short_clock
 from app.theme.theme import Theme
 from core.batch.models import Batch
 from tests.fakes.batch_screen import batch_of, sheet_of
-from tests.fakes.console import SAVED_AT, FakeConsole
+from tests.fakes.console import FakeConsole
+from tests.fakes.console.runs import SAVED_AT
 from tests.fakes.window import play_frame, seen
 from tests.gui.page import button_named
 

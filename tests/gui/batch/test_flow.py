@@ -33,9 +33,8 @@ from app.theme.theme import Theme
 from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.models import ApprovalStep, Batch, Parallel, Step
 from core.schema_forms.json_values import UNSET
-from tests.fakes.batch_screen import Recorder, opened_screens
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.batch.page import BatchPage, hidden_in_text
 from tests.gui.page import problem_in
 
@@ -501,7 +500,7 @@ steps:
 
 
 def test_the_inputs_are_asked_for_checked_and_sent(theme: Theme, tmp_path: Path) -> None:
-    console = Recorder()
+    console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
         page = await BatchPage.on(desk, read_batch(WITH_INPUTS, "inputs.yaml"))
@@ -517,7 +516,7 @@ def test_the_inputs_are_asked_for_checked_and_sent(theme: Theme, tmp_path: Path)
         sheet = await asked()
         page.press(Key.Key_Return)
         assert "folder" in problem_in(sheet)
-        assert not console.started
+        assert "start_run" not in console.asked
         page.type_text("/srv")
         page.press(Key.Key_Tab)
         page.press(Key.Key_Tab)
@@ -525,12 +524,14 @@ def test_the_inputs_are_asked_for_checked_and_sent(theme: Theme, tmp_path: Path)
         assert "hunter2" not in "".join(label.text() for label in sheet.findChildren(type(page.when.message)))
         page.press(Key.Key_Return)
         await seen(lambda: opened)
-        assert console.inputs == [{"folder": "/srv", "token": "hunter2"}]
+        assert [call["inputs"] for call in console.calls_of("start_run")] == [
+            {"folder": "/srv", "token": "hunter2"}
+        ]
         assert isinstance(opened[0][1], OpenRun)
         sheet = await asked()
         assert sheet.form.value() == {"folder": "/srv"}, "secrets are typed again"
         page.press(Key.Key_Escape)
         await seen(lambda: page.sheet() is None and not page.screen.runner.busy)
-        assert len(console.started) == 1
+        assert console.asked.count("start_run") == 1
 
     play_frame(theme, tmp_path, console, scenario)

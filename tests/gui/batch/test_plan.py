@@ -13,7 +13,7 @@ from app.screens.batch.text import why_not
 from app.theme.theme import Theme
 from core.batch.models import PlannedCell
 from core.policy.models import Answer, Profile
-from tests.fakes.batch_screen import Recorder, batch_of, risky
+from tests.fakes.batch_screen import batch_of, risky
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.window import play_frame, seen
@@ -43,7 +43,7 @@ def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_
 
 
 def test_planning_and_judging_send_nothing(theme: Theme, tmp_path: Path) -> None:
-    console = Recorder()
+    console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer"))

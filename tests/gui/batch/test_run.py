@@ -14,15 +14,15 @@ from app.screens.targets import OpenRun
 from app.theme.theme import Theme
 from app.widgets.json_edit import JsonEdit
 from core.errors import ErrorCode, Refused
-from tests.fakes.batch_screen import Recorder, batch_of, opened_screens, risky, sheet_of, words_in
+from tests.fakes.batch_screen import batch_of, risky, sheet_of, words_in
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
 
 
 def test_production_is_named_before_a_run_and_enter_on_run_starts_it(theme: Theme, tmp_path: Path) -> None:
-    console = Recorder()
+    console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:build-lnx-03,lab-lnx-01"))
@@ -37,19 +37,19 @@ def test_production_is_named_before_a_run_and_enter_on_run_starts_it(theme: Them
         assert "on 2 devices?" in words
         assert "Production: build-lnx-03" in words
         assert "2 commands will ask." in words
-        assert not console.started
+        assert "start_run" not in console.asked
         focus = QApplication.focusWidget()
         assert focus is sheet.answer("run")
         QTest.keyClick(focus, Key.Key_Return)
         await seen(lambda: opened)
-        assert console.started[0][1] == ["build-lnx-03", "lab-lnx-01"]
+        assert console.calls_of("start_run")[0]["expected_devices"] == ["build-lnx-03", "lab-lnx-01"]
         assert isinstance(opened[0][1], OpenRun)
 
     play_frame(theme, tmp_path, console, scenario)
 
 
 def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: Path) -> None:
-    console = Recorder()
+    console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:db-primary"))
@@ -58,13 +58,13 @@ def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: 
         await seen(lambda: sheet_of(desk))
         QTest.keyClick(desk.window, Key.Key_Escape)
         await seen(lambda: sheet_of(desk) is None and screen.head.run.isEnabled())
-        assert not console.started
+        assert "start_run" not in console.asked
 
     play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_path: Path) -> None:
-    console = Recorder()
+    console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer"))
@@ -81,7 +81,7 @@ def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_pat
 
 
 def test_devices_that_changed_after_the_question_are_not_run_on(theme: Theme, tmp_path: Path) -> None:
-    console = Recorder()
+    console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("tag:lab os:linux"))
@@ -119,7 +119,7 @@ def test_a_wrong_filter_names_the_column_and_forbids_to_run(theme: Theme, tmp_pa
 def test_text_that_cannot_be_read_keeps_the_step_and_forbids_to_run(
     theme: Theme, tmp_path: Path, notation: str
 ) -> None:
-    console = Recorder()
+    console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer"))
@@ -133,7 +133,7 @@ def test_text_that_cannot_be_read_keeps_the_step_and_forbids_to_run(
         assert text.editor.text() == good + "\n}: ["
         screen.head.run.click()
         assert screen.notice.isVisible()
-        assert not console.started
+        assert "start_run" not in console.asked
         text.editor.setPlainText(good.replace("disk", "memory"))
         assert not text.problem
         assert screen.editor.content.steps[0].parameters == {"info_type": "memory"}
@@ -146,7 +146,7 @@ def test_text_that_cannot_be_read_keeps_the_step_and_forbids_to_run(
 
 
 def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
-    console = Recorder()
+    console = FakeConsole()
     tools = console.tools_of["this-computer"]
     schema = {"type": "object", "properties": {"any": {}}}
     tools[0] = tools[0].model_copy(update={"input_schema": schema})
@@ -162,6 +162,6 @@ def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_
         assert screen.editor.content.steps[0].parameters == {"any": {"x": 1}}
         screen.head.run.click()
         assert screen.notice.isVisible()
-        assert not console.started
+        assert "start_run" not in console.asked
 
     play_frame(theme, tmp_path, console, scenario)

@@ -14,9 +14,10 @@ from app.screens.batch.screen import BatchScreen
 from app.theme.theme import Theme
 from core.batch.models import Batch
 from core.schema_forms import validator
-from tests.fakes.batch_screen import Recorder, batch_of, opened_screens
+from tests.fakes.batch_screen import batch_of
+from tests.fakes.console import FakeConsole
 from tests.fakes.qt_turns import most_calls_a_turn
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 
 # So many that they are read in the process for slow schemas.
 PARTS = {f"d{number}": {"type": "string", "maxLength": number} for number in range(800)}
@@ -32,8 +33,8 @@ MANY = 60
 MOST_IN_A_TURN, MOST_ADDED = 65_000, 20_000
 
 
-def console_with(shell_execute: dict[str, Any], **more: dict[str, Any]) -> Recorder:
-    console = Recorder()
+def console_with(shell_execute: dict[str, Any], **more: dict[str, Any]) -> FakeConsole:
+    console = FakeConsole()
     schemas = {"shell_execute": shell_execute, **more}
     for tools in console.tools_of.values():
         for place, tool in enumerate(tools):
@@ -119,7 +120,9 @@ def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path
         await seen(lambda: screen.head.run.isEnabled())
         screen.head.run.click()
         await seen(lambda: opened)
-        assert [step.parameters for step in console.started[0][0].steps] == [{"command": "uptime"}]  # type: ignore[union-attr]  # one step
+        assert [step.parameters for step in console.calls_of("start_run")[0]["batch"].steps] == [
+            {"command": "uptime"}
+        ]  # type: ignore[union-attr]  # one step
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -134,7 +137,7 @@ def test_text_that_is_not_sent_is_known_without_any_schema(theme: Theme, tmp_pat
         QTest.keyClicks(row.own_inputs()[0], "[1,")
         assert screen.step.unsent().startswith("more is not JSON yet")
         screen.head.run.click()
-        assert not console.started
+        assert "start_run" not in console.asked
         assert screen.notice.isVisible()
 
     play_frame(theme, tmp_path, console, scenario)

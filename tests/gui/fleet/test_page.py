@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -16,6 +17,7 @@ from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.aip.pairing import Pairing, encode_pairing
+from core.batch.models import Run
 from core.errors import DeviceError
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
@@ -119,24 +121,25 @@ def test_i_opens_and_closes_the_panel_beside_the_tiles(theme: Theme, tmp_path: P
 def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme, tmp_path: Path) -> None:
     console = story()
     under_way = most = 0
-    asked: list[str] = []
-    really_call, really_wait = console.runs.call, console.runs.wait
 
-    async def call(device: str, tool: str, *more: object, **named: object):  # type: ignore[no-untyped-def]
+    def call(device: str, tool: str, parameters: dict[str, Any], timeout: float | None, said: str) -> Run:
         nonlocal under_way, most
-        asked.append(f"{device} {tool}")
         under_way += 1
         most = max(most, under_way)
-        return await really_call(device, tool, *more, **named)  # type: ignore[arg-type]
+        return console.on_call(device, tool, parameters, timeout, said)
 
-    async def wait_run(run: str, timeout: float):  # type: ignore[no-untyped-def]
+    async def wait_run(run: str, timeout: float) -> Run:
         nonlocal under_way
         try:
-            return await really_wait(run, timeout)
+            return await console.on_wait_run(run, timeout)
         finally:
             under_way -= 1
 
-    console.runs.call, console.runs.wait = call, wait_run  # type: ignore[method-assign]
+    console.answer("call", call)
+    console.answer("wait_run", wait_run)
+
+    def asked() -> list[str]:
+        return [f"{call['device']} {call['tool']}" for call in console.calls_of("call")]
 
     async def scenario(desk: ConsoleApplication) -> None:
         fleet = open_fleet(desk)
@@ -144,8 +147,8 @@ def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme
         fleet.listing.set_marks(frozenset(names))
         fleet.table.setFocus()
         QTest.keyClick(fleet.table, Qt.Key.Key_T)
-        await seen(lambda: "picture" not in fleet.head.detail.text() and len(asked) == len(names))
-        assert sorted(asked) == [f"{name} screenshot" for name in names]
+        await seen(lambda: "picture" not in fleet.head.detail.text() and len(asked()) == len(names))
+        assert sorted(asked()) == [f"{name} screenshot" for name in names]
         assert most <= AT_ONCE
 
     play(theme, tmp_path, console, scenario)
@@ -153,14 +156,13 @@ def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme
 
 def test_what_one_device_refuses_stops_no_other_picture_and_is_said(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    really_call = console.runs.call
 
-    async def call(device: str, tool: str, *more: object, **named: object):  # type: ignore[no-untyped-def]
+    def call(device: str, tool: str, parameters: dict[str, Any], timeout: float | None, said: str) -> Run:
         if device == "lab-lnx-01":
             raise DeviceError("lab-lnx-01 is asleep.")
-        return await really_call(device, tool, *more, **named)  # type: ignore[arg-type]
+        return console.on_call(device, tool, parameters, timeout, said)
 
-    console.runs.call = call  # type: ignore[method-assign]
+    console.answer("call", call)
     failed: list[tuple[str, str]] = []
 
     async def scenario(desk: ConsoleApplication) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PySide6.QtCore import Qt
 
 from app.main import ConsoleApplication
@@ -186,9 +185,7 @@ def test_what_it_counted_as_before_is_not_guessed(theme: Theme, tmp_path: Path) 
     play(theme, tmp_path, console, scenario)
 
 
-def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
-    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(theme: Theme, tmp_path: Path) -> None:
     console = story([operator_of(tmp_path)])
     console.judge_changed_tools()
     tool = next(one for one in console.tools_of["build-lnx-03"] if one.tool_key == CHANGED_KEY)
@@ -202,16 +199,15 @@ def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
         before_contract=tool.contract.model_copy(update={"risk": critical}),
         changed=["claimed_risk"],
     )
-
-    async def changed(device: str, tool_key: str) -> ContractChange:
-        assert (device, tool_key) == (change.device, change.tool_key)
-        return change
-
-    monkeypatch.setattr(console, "on_contract_change", changed)
+    console.answer("contract_change", change)
 
     async def scenario(desk: ConsoleApplication) -> None:
         sheet = await review_of(desk)
         await seen(sheet.diff.isVisible)
+        assert console.calls_of("contract_change")[-1] == {
+            "device": change.device,
+            "tool_key": change.tool_key,
+        }
         assert sheet.what.text().startswith("Changed: the risk that the device claims.")
         assert sheet.turns.text() == "risk: critical → high"
         await seen(sheet.trust.isEnabled)

@@ -55,17 +55,11 @@ def test_what_is_trusted_is_named(changed: ContractChange, words: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["a definition", "a lower claim", "another client"])
-def test_the_button_of_the_sheet_names_it(
-    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
-) -> None:
+def test_the_button_of_the_sheet_names_it(theme: Theme, tmp_path: Path, case: str) -> None:
     console = story()
     console.judge_changed_tools()
     changed, words = CASES[case]
-
-    async def contract_change(_device: str, _tool_key: str) -> ContractChange:
-        return changed
-
-    monkeypatch.setattr(console, "on_contract_change", contract_change)
+    console.answer("contract_change", changed)
 
     def chosen(fleet: FleetScreen) -> Tool | None:
         return fleet.panel.tools_tab.chosen()

@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from app.main import ConsoleApplication
 from app.screens.fleet.contract_review_dialog import ContractReviewDialog
 from app.screens.fleet.screen import FleetScreen
-from app.screens.targets import OpenDevice, OpenQuery, Target
+from app.screens.targets import OpenDevice, OpenQuery
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.audit.entries import Kind
@@ -19,7 +19,7 @@ from core.fleet.models import Health
 from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.sign_sheets import do_not_sign, operator_of, sign
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import opened_screens, play, seen
 from tests.gui.fleet.page import PanelPage, ToolPage, open_fleet
 from tests.gui.page import problem_in
 from tests.gui.shell.page import status_part
@@ -27,13 +27,6 @@ from tests.gui.shell.page import status_part
 
 def names_in(fleet: FleetScreen) -> list[str]:
     return [device.name for device in fleet.table.devices.items]
-
-
-def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
-    """Record where the screen wants to go, without needing the other screens."""
-    opened: list[tuple[str, Target | None]] = []
-    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
-    return opened
 
 
 def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ COUNT = 1_000
 
 
 class DiskConsole(FakeConsole):
-    """The fake door with a real journal behind it, translated as the service does."""
+    """The fake console with a real journal behind it, translated as the service does."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class DiskConsole(FakeConsole):
         await self.disk.append(entry)
         self._tell()
 
-    async def on_entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+    async def on_entries(self, query: str, before: int | None, limit: int) -> EntryPage:
         page = await self.disk.query(query, before=before, limit=limit)
         return EntryPage(
             entries=page.entries,
@@ -74,10 +74,10 @@ class DiskConsole(FakeConsole):
     async def on_entry(self, seq: int) -> Entry:
         return await self.disk.entry(seq)
 
-    async def on_histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
+    async def on_histogram(self, query: str, buckets: int) -> list[Bucket]:
         return await self.disk.histogram(query, buckets)
 
-    async def on_facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
+    async def on_facets(self, field: str, prefix: str, limit: int) -> list[Facet]:
         return await self.disk.facets(field, prefix, limit)
 
     async def on_proof(self, seq: int) -> Proof:

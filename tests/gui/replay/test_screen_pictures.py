@@ -96,18 +96,17 @@ def test_digits_choose_how_pictures_are_shown_and_the_choice_is_kept(theme: Them
     ],
 )
 def test_a_picture_that_cannot_be_trusted_is_replaced_by_the_reason(
-    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: QuarterdeckError, words: str
+    theme: Theme, tmp_path: Path, error: QuarterdeckError, words: str
 ) -> None:
     console = story()
     bad = entries_of(console, "07")["result_recorded"].blobs[0]
-    whole = console.on_blob
 
-    async def blob(sha256: str) -> bytes:
+    def blob(sha256: str) -> bytes:
         if sha256 == bad:
             raise error
-        return await whole(sha256)
+        return console.on_blob(sha256)
 
-    monkeypatch.setattr(console, "on_blob", blob)
+    console.answer("blob", blob)
 
     async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
         await seen(lambda: page.screen.pictures.changed.problem == words)
@@ -136,7 +135,7 @@ def not_reading(page: ReplayPage) -> bool:
 
 
 def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
-    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
 
@@ -145,13 +144,12 @@ def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
         proof_tab = page.screen.details.proof_tab
         await seen(lambda: proof_tab.verdict.isVisible())
         assert f'"seq":{page.seq},' in proof_tab.text.toPlainText()
-        whole = console.on_proof
 
-        async def forged(seq: int) -> object:
-            proof = await whole(seq)
+        def forged(seq: int) -> object:
+            proof = console.on_proof(seq)
             return proof.model_copy(update={"entry": proof.entry.replace("confirmed", "unverified")})
 
-        monkeypatch.setattr(console, "on_proof", forged)
+        console.answer("proof", forged)
         page.screen.go_to_entry(entries_of(console, "07")["result_recorded"].seq)
         await seen(lambda: proof_tab.failure.isVisible())
         assert "does not give the hash" in proof_tab.failure.accessibleName()

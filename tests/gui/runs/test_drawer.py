@@ -28,9 +28,9 @@ from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.replay.titles import title_of
 from tests.fakes.journal import FakeJournal
 from tests.fakes.pictures import desktop_png
-from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of, opened_screens
+from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.page import part_of
 
 

@@ -9,9 +9,9 @@ from app.screens.targets import OpenRun, OpenTool
 from app.theme.theme import Theme
 from core.batch.models import Rollout, RunState
 from core.service.envelope import Alternative, Envelope, cell_envelope
-from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
+from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.page import link_in
 from tests.gui.runs.page import RunsPage, play_runs
 from tests.gui.runs.test_controls import read, write
@@ -102,11 +102,11 @@ def test_what_failed_says_what_could_be_called_instead(theme: Theme, tmp_path: P
     console = story()
     other = Alternative(tool="artifact.list", device="lab-lnx-01", why="It has the same tool.")
 
-    async def results(run: str) -> list[Envelope]:
+    def results(run: str) -> list[Envelope]:
         cells = console.work.find(run).cells
         return [cell_envelope(cell, [other] if cell.step == "keep" else []) for cell in cells]
 
-    console.runs.results = results  # type: ignore[method-assign]  # the made-up service finds none
+    console.answer("run_results", results)
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN, "build-lnx-03", "keep"))

@@ -19,9 +19,9 @@ from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CellChanged, ConsoleState, RunChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago
-from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
+from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 
 
 def listed(screen: RunsScreen) -> list[str]:
@@ -52,8 +52,8 @@ class ManyRuns(FakeConsole):
             cells = [cell.model_copy(update={"run": summary.id}) for cell in pattern.cells]
             self.work.add(Run(summary=summary, batch=pattern.batch, cells=cells))
 
-    async def on_state(self) -> ConsoleState:
-        whole = await super().on_state()
+    def on_state(self) -> ConsoleState:
+        whole = super().on_state()
         return whole.model_copy(update={"runs": whole.runs[:10]})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -13,12 +12,11 @@ from app.main import ConsoleApplication
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme
-from core.batch.models import RunSummary
 from core.errors import DeviceError
 from tests.fakes.console import FakeConsole
-from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
+from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.page import part_of
 
 
@@ -64,21 +62,15 @@ def test_a_cancel_that_fails_after_its_question_was_closed_is_told_by_the_banner
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
-    asked, answer = asyncio.Event(), asyncio.Event()
-
-    async def stop(_run: str) -> RunSummary:
-        asked.set()
-        await answer.wait()
-        raise DeviceError("The line broke.")
-
-    console.runs.stop = stop  # type: ignore[method-assign]  # it fails late
+    console.answer("cancel_run", DeviceError("The line broke."))
+    answer = console.hold_back("cancel_run")
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         screen.head.cancel.click()
         screen.ask.go_on.click()
-        await asked.wait()
+        await seen(lambda: "cancel_run" in console.asked)
         screen.ask.keep.click()
         assert not screen.ask.isVisible()
         answer.set()

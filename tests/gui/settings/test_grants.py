@@ -16,7 +16,7 @@ from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.audit.entries import Kind
 from tests.fakes.console import FakeConsole
-from tests.fakes.rules_door import make_grants
+from tests.fakes.policy_data import make_grants
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 from tests.gui.page import visible

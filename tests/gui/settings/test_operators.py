@@ -20,7 +20,7 @@ from core.home import Home
 from tests.fakes.approvals_desk import make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.hand import press_button
-from tests.fakes.rules_door import make_grants
+from tests.fakes.policy_data import make_grants
 from tests.fakes.sign_sheets import do_not_sign, press, sign, sign_sheet
 from tests.fakes.window import play_frame, seen
 from tests.gui.page import problem_in

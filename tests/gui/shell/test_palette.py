@@ -22,7 +22,7 @@ from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
-from core.service.console import Console, ConsoleState, EntryPage
+from core.service.console import Console, EntryPage
 from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.fleet_data import ago
@@ -204,12 +204,7 @@ def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_com
         if number == 16:
             changes |= {"tools": ["defragment_everything"], "effect": "Reads /srv/oddity"}
         console.work.add(pattern.model_copy(update={"summary": pattern.summary.model_copy(update=changes)}))
-    whole = console.service.state
-
-    async def state() -> ConsoleState:
-        return (await whole()).model_copy(update={"runs": []})
-
-    console.service.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
+    console.answer("state", lambda: console.on_state().model_copy(update={"runs": []}))
 
     async def scenario(desk: ConsoleApplication) -> None:
         for query in ("r-0016", "defragment", "oddity"):
@@ -228,13 +223,12 @@ def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_com
 
 def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    whole = console.journal.entries
 
-    async def entries(query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
-        page = await whole(query, before, limit)
+    def entries(query: str, before: int | None, limit: int) -> EntryPage:
+        page = console.on_entries(query, before, limit)
         return page.model_copy(update={"total": 10_000, "total_exact": False})
 
-    console.journal.entries = entries  # type: ignore[method-assign]
+    console.answer("entries", entries)
 
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette("shell")
@@ -246,12 +240,7 @@ def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> 
 
 def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    whole = console.service.state
-
-    async def state() -> ConsoleState:
-        return (await whole()).model_copy(update={"runs": []})
-
-    console.service.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
+    console.answer("state", lambda: console.on_state().model_copy(update={"runs": []}))
 
     async def scenario(desk: ConsoleApplication) -> None:
         QTest.keyClick(desk.window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)

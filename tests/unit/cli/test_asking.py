@@ -22,12 +22,11 @@ from core.cli.prompt import ask_line
 from core.cli.session import Session
 from core.cli.signing import KeySource
 from core.errors import BadInput, DeviceError, ErrorCode, Refused, ServiceError
-from core.fleet.models import Device, Health
+from core.fleet.models import Health
 from core.home import Home
 from core.service import exit_codes
-from core.service.console import ConsoleState
-from tests.fakes.memory_console import MemoryConsole, MemoryHost
-from tests.fakes.memory_devices import TIME
+from core.service.console import Console
+from tests.fakes.control_socket import HERE, FakeHost
 from tests.fakes.patience import PATIENCE_S
 
 PASSPHRASE = "correct horse battery"
@@ -69,19 +68,19 @@ def seated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seat]:
 
 
 @pytest.fixture
-def host() -> MemoryHost:
-    return MemoryHost()
+def host() -> FakeHost:
+    return FakeHost()
 
 
 @pytest.fixture
-def key(tmp_path: Path) -> Home:
+def key(tmp_path: Path, host: FakeHost) -> Home:
     home = Home(tmp_path / "home").create()
-    create_operator_key(home, "anna", PASSPHRASE)
+    host.fake.operators = [create_operator_key(home, "anna", PASSPHRASE).operator]
     return home
 
 
 async def made(
-    console: MemoryConsole,
+    console: Console,
     home: Home,
     tool: str,
     hosted: bool = True,
@@ -103,7 +102,7 @@ async def made(
 
 
 async def test_a_passphrase_with_a_typing_error_decides_nothing_and_is_asked_for_again(
-    host: MemoryHost, key: Home, monkeypatch: pytest.MonkeyPatch
+    host: FakeHost, key: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
         with seated(monkeypatch) as seat:
@@ -119,7 +118,7 @@ async def test_a_passphrase_with_a_typing_error_decides_nothing_and_is_asked_for
 
 
 async def test_a_terminal_that_is_closed_at_the_question_leaves_no_request_behind(
-    host: MemoryHost, key: Home, monkeypatch: pytest.MonkeyPatch
+    host: FakeHost, key: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def until_refused() -> Refused:
         with pytest.raises(Refused) as refused:
@@ -133,7 +132,7 @@ async def test_a_terminal_that_is_closed_at_the_question_leaves_no_request_behin
             seat.types("\x04")
             refused = await calling
     assert exit_codes.exit_code_of(refused.code) == exit_codes.NOT_APPROVED
-    assert "Run r1 was cancelled" in refused.message
+    assert "Run r-0001 was cancelled" in refused.message
     assert host.asked["cancel_run"] == 1
 
 
@@ -158,46 +157,33 @@ async def test_a_terminal_that_hangs_up_ends_the_question(monkeypatch: pytest.Mo
     os.close(writing)
 
 
-class ServiceDies(MemoryConsole):
-    async def on_run(self, run: str) -> Any:
-        raise ServiceError("The connection to the service was lost.")
-
-
-class DeviceAway(MemoryConsole):
-    async def on_state(self) -> ConsoleState:
-        away = Device(name="this-computer", health=Health.OFFLINE, since=TIME, reason="it went home")
-        return (await super().on_state()).model_copy(update={"devices": [away]})
-
-    async def on_tools(self, device: str) -> list[Any]:
-        return []
-
-    async def on_call(
-        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
-    ) -> Any:
-        raise DeviceError(f"{device} is offline: it went home.")
-
-
 async def test_a_service_that_dies_in_the_middle_leaves_an_unknown_outcome_and_says_of_which_run(
-    host: MemoryHost, key: Home, capsys: pytest.CaptureFixture[str]
+    host: FakeHost, key: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = await made(ServiceDies(host, "cli:anna"), key, "change", hosted=False, wait=60)
+    host.fake.answer("run", ServiceError("The connection to the service was lost."))
+    code = await made(host.console("cli:anna"), key, "change", hosted=False, wait=60)
     assert code == exit_codes.OUTCOME_UNKNOWN
     told = json.loads(capsys.readouterr().out)
-    assert (told["run"], told["error"]["code"]) == ("r1", "outcome_unknown")
-    assert "quarterdeck runs show r1" in told["error"]["next"]
+    assert (told["run"], told["error"]["code"]) == ("r-0001", "outcome_unknown")
+    assert "quarterdeck runs show r-0001" in told["error"]["next"]
 
 
 async def test_a_call_to_a_device_that_is_away_is_left_to_the_service_to_refuse(
-    host: MemoryHost, key: Home, capsys: pytest.CaptureFixture[str]
+    host: FakeHost, key: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert await made(DeviceAway(host, "cli:anna"), key, "change") == exit_codes.DEVICE_OFFLINE
+    host.fake.change_device(HERE, health=Health.OFFLINE, reason="it went home")
+    host.fake.answer("tools", [])
+    host.fake.answer("call", DeviceError(f"{HERE} is offline: it went home."))
+    assert await made(host.console("cli:anna"), key, "change") == exit_codes.DEVICE_OFFLINE
     told = json.loads(capsys.readouterr().out)
     assert (told["device"], told["tool_name"], told["call_id"]) == ("this-computer", "change", None)
     assert told["error"]["code"] == ErrorCode.DEVICE_OFFLINE
     assert "is offline: it went home" in told["error"]["message"]
     with pytest.raises(DeviceError, match="is offline: it went home"):
-        await made(DeviceAway(host, "cli:anna"), key, "change", json_wanted=False)
-    host.tools.clear()
+        await made(host.console("cli:anna"), key, "change", json_wanted=False)
+    host.fake.change_device(HERE, health=Health.ONLINE)
+    host.fake.answer("call", host.fake.on_call)
+    host.fake.tools_of[HERE].clear()
     assert await made(host.console("cli:anna"), key, "change") == exit_codes.BAD_INPUT
     assert json.loads(capsys.readouterr().out)["error"]["code"] == ErrorCode.UNKNOWN_TOOL
 

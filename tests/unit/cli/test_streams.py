@@ -21,7 +21,7 @@ from core.cli.session import Session
 from core.errors import JournalUnavailable
 from core.home import Home
 from core.service import exit_codes
-from tests.fakes.memory_console import MemoryHost
+from tests.fakes.control_socket import FakeHost
 
 Into = Callable[[str, int], None]
 
@@ -106,7 +106,7 @@ def test_a_home_that_cannot_be_closed_is_told_beside_the_answer_and_not_in_it(
 ) -> None:
     @contextlib.asynccontextmanager
     async def on_a_full_disk(home: Home, *_: object) -> AsyncIterator[Session]:
-        yield Session(home, MemoryHost().console("cli:anna"), hosted=True)
+        yield Session(home, FakeHost().console("cli:anna"), hosted=True)
         raise JournalUnavailable("The disk is full.")
 
     monkeypatch.setattr(base, "open_session", on_a_full_disk)

@@ -16,9 +16,8 @@ from core.service.console import Console, api_methods
 from core.service.local_console import LocalConsole
 from core.service.rpc import protocol
 from core.service.service import Service
-from tests.fakes.control_socket import raw, serving
+from tests.fakes.control_socket import FakeHost, raw, serving
 from tests.fakes.desk import choose_channel, open_service
-from tests.fakes.memory_console import MemoryHost
 
 # By wire name. A new method of the API has to be entered here, in one table or the other.
 ANY = frozenset(
@@ -50,8 +49,8 @@ async def service(home: Home) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def host(home: Home) -> AsyncIterator[MemoryHost]:
-    host = MemoryHost()
+async def host(home: Home) -> AsyncIterator[FakeHost]:
+    host = FakeHost()
     home.create()
     async with serving(home, host):
         yield host
@@ -81,7 +80,7 @@ def test_every_method_of_the_api_is_in_one_table():
 
 @pytest.mark.parametrize(("client", "actor"), AGENTS)
 async def test_over_the_socket_an_agent_is_refused_as_the_table_says(
-    home: Home, host: MemoryHost, client: str, actor: str
+    home: Home, host: FakeHost, client: str, actor: str
 ):
     answers = await answers_over_the_socket(home, client, actor)
     refused = {name for name, error in answers.items() if error.get("message") == refusal(name)}
@@ -91,7 +90,7 @@ async def test_over_the_socket_an_agent_is_refused_as_the_table_says(
 
 @pytest.mark.parametrize(("client", "actor"), PEOPLE)
 async def test_over_the_socket_no_method_is_refused_to_people(
-    home: Home, host: MemoryHost, client: str, actor: str
+    home: Home, host: FakeHost, client: str, actor: str
 ):
     answers = await answers_over_the_socket(home, client, actor)
     assert not [name for name, error in answers.items() if "may not" in error.get("message", "")]
@@ -123,7 +122,7 @@ async def test_in_the_service_s_process_no_method_is_refused_to_people(service: 
     assert not refused
 
 
-async def test_a_method_that_is_not_in_the_table_does_not_exist(home: Home, host: MemoryHost):
+async def test_a_method_that_is_not_in_the_table_does_not_exist(home: Home, host: FakeHost):
     connection = await raw(home, client="window", actor="operator:anna")
     await connection.recv()
     for name in ("close", "events", "__init__", "_decision", "end", "host", "held", "resume_", ""):

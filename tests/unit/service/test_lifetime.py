@@ -20,15 +20,15 @@ from core.service.lifetime import until_not_needed, until_told_or_not_needed
 from core.service.log_setup import MASK, logging_nowhere, logging_to
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
-from tests.fakes.memory_console import MemoryHost
+from tests.fakes.control_socket import FakeHost
 from tests.fakes.patience import PATIENCE_S
 
 GRACE = 0.05
 
 
 @pytest.fixture
-def host() -> MemoryHost:
-    return MemoryHost()
+def host() -> FakeHost:
+    return FakeHost()
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-async def server(home: Home, host: MemoryHost) -> AsyncIterator[ControlServer]:
+async def server(home: Home, host: FakeHost) -> AsyncIterator[ControlServer]:
     one = ControlServer(host, home)
     await one.open()
     yield one

@@ -17,8 +17,7 @@ from core.service.event_hub import MAX_PENDING
 from core.service.rpc import protocol
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import WRITE_LIMIT, ControlServer
-from tests.fakes.control_socket import raw, within
-from tests.fakes.memory_console import BLOB, MemoryHost
+from tests.fakes.control_socket import FakeHost, raw, within
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.work import most_calls
 
@@ -39,12 +38,12 @@ class TestCalls:
         local = host.console("operator:anna")
         assert await console.service.state() == await local.service.state()
         run = await console.runs.start(BATCH, expected_devices=["this-computer"])
-        assert run == host.all_runs[run.summary.id]
+        assert run == host.fake.work.find(run.summary.id)
         assert await console.runs.wait(run.summary.id, timeout=20) == run
-        assert await console.journal.prove(7) == await local.journal.prove(7)
+        assert await console.journal.prove(1) == await local.journal.prove(1)
         assert await console.service.resume() is None
         await console.runs.save_batch("mine", BATCH)
-        assert host.asked[f"save_batch mine {BATCH.steps[0]}"] == 1
+        assert host.fake.calls_of("save_batch") == [{"name": "mine", "batch": BATCH}]
 
     @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
     async def test_a_number_that_json_has_not_is_refused_and_never_sent_as_null(self, attach, host, number):
@@ -54,27 +53,32 @@ class TestCalls:
         odd = Batch(name="b", steps=[Step(id="s", tool="echo", parameters={"x": number})])
         with pytest.raises(BadInput, match=r"batch\.steps\[0\]\.parameters\.x must be"):
             await console.runs.start(odd)
-        assert not host.all_runs
+        assert not host.asked
 
-    async def test_bytes_cross_as_they_are(self, attach):
+    async def test_bytes_cross_as_they_are(self, attach, host):
         console = await attach()
-        assert await console.journal.blob(sha256_hex(BLOB)) == BLOB
+        data = b"\x00\xff" * 1000
+        host.fake.answer("blob", data)
+        assert await console.journal.blob(sha256_hex(data)) == data
 
-    async def test_an_error_arrives_as_the_class_and_code_it_was_raised_with(self, attach):
+    async def test_an_error_arrives_as_the_class_and_code_it_was_raised_with(self, attach, host):
         console = await attach()
+        host.fake.answer("run", BadInput("There is no run 'r9'.", ErrorCode.NOT_FOUND))
+        host.fake.answer("load_batch", Refused("This batch is nobody's."))
         with pytest.raises(BadInput, match="no run 'r9'") as unknown:
             await console.runs.get("r9")
         assert unknown.value.code is ErrorCode.NOT_FOUND
         with pytest.raises(Refused):
             await console.runs.load_batch("x")
 
-    async def test_a_fault_in_the_service_is_told_without_its_details(self, attach):
+    async def test_a_fault_in_the_service_is_told_without_its_details(self, attach, host):
         console = await attach()
+        host.fake.answer("entries", RuntimeError("secret detail"))
         with pytest.raises(QuarterdeckError) as fault:
-            await console.journal.entries("fault")
+            await console.journal.entries()
         assert fault.value.code is ErrorCode.INTERNAL
         assert "secret" not in fault.value.message
-        assert (await console.journal.entries()).total == 1
+        assert (await console.journal.verify()).ok
 
     async def test_wrong_arguments_are_named_before_anything_is_sent_or_done(self, attach):
         console = await attach()
@@ -90,7 +94,7 @@ class TestCalls:
             await host.entered.acquire()
             assert (await console.journal.verify()).ok
             host.gate.set()
-        assert slow.result().summary.id == "r1"
+        assert slow.result().summary.id == "r-0001"
 
     async def test_the_sixty_fifth_call_waits_for_a_place(self, attach, host):
         console = await attach()
@@ -115,7 +119,7 @@ class TestCalls:
             await console.service.state()
             waiting.cancel()
         await within(host.finished)
-        assert host.asked["wait_run cancelled"] == 1
+        assert host.cancelled_waits == 1
 
     async def test_a_service_that_does_not_answer_is_given_up_in_bounded_time(self, attach, host):
         console = await attach(timeout=0.1)
@@ -134,7 +138,7 @@ class TestCalls:
         console = await attach()
         text = "x" * (50 * 1024 * 1024)
         decision = await console.policy.explain("this-computer", "echo", {"text": text})
-        assert decision.summary == "Runs echo."
+        assert decision.summary == "Calls echo"
 
 
 class TestLeaving:
@@ -142,7 +146,6 @@ class TestLeaving:
         console = await attach()
         waiting = await console.runs.call("this-computer", "change", {})
         await console.approvals.hold(waiting.cells[0].approval, True)
-        host.holds_changed.clear()
         stream = console.events()
         calls = [
             asyncio.get_running_loop().create_task(console.runs.start(BATCH)),
@@ -158,9 +161,9 @@ class TestLeaving:
         with pytest.raises(ServiceError):
             await anext(stream)
         await within(server.unattended)
-        await within(host.holds_changed)
-        assert host.holds[-1] == (waiting.cells[0].approval, False)
-        assert host.asked["wait_run cancelled"] == 1
+        await within(host.left)
+        assert host.fake.calls_of("hold")[-1] == {"approval": waiting.cells[0].approval, "reading": False}
+        assert host.cancelled_waits == 1
         host.finished.clear()
         host.gate.set()
         await within(host.finished)
@@ -204,8 +207,8 @@ class TestLeaving:
         assert not server.attached.is_set()
 
 
-def changed(host: MemoryHost, number: int) -> RunChanged:
-    summary = next(iter(host.all_runs.values())).summary
+def changed(host: FakeHost, number: int) -> RunChanged:
+    [summary] = host.fake.work.summaries()
     return RunChanged(run=summary.model_copy(update={"id": f"flood-{number}"}))
 
 
@@ -215,8 +218,8 @@ class TestEvents:
         stream = console.events()
         run = await console.runs.call("this-computer", "echo", {})
         async with asyncio.timeout(PATIENCE_S):
-            event = await anext(stream)
-        assert isinstance(event, RunChanged)
+            while not isinstance(event := await anext(stream), RunChanged):
+                pass
         assert event.run.id == run.summary.id
 
     async def test_a_stream_that_is_closed_costs_the_service_nothing_more(self, attach, host):

@@ -22,8 +22,7 @@ from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.rpc.transport import port_file
 from core.statements import SignedStatement, Statement
-from tests.fakes.control_socket import raw
-from tests.fakes.memory_console import AGENT_TOKEN, MemoryHost
+from tests.fakes.control_socket import AGENT_TOKEN, FakeHost, raw
 
 
 def signed() -> SignedStatement:
@@ -209,7 +208,7 @@ class TestWhoComesIn:
 
 class TestLoopback:
     @pytest.fixture
-    async def port_server(self, home: Home, host: MemoryHost) -> AsyncIterator[ControlServer]:
+    async def port_server(self, home: Home, host: FakeHost) -> AsyncIterator[ControlServer]:
         server = ControlServer(host, home, unix=False)
         await server.open()
         yield server

@@ -19,7 +19,7 @@ from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.tasks import TaskGroupOwner
 from tests.fakes.big_run import big_run, ended_run
-from tests.fakes.memory_console import MemoryHost
+from tests.fakes.control_socket import FakeHost
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.turns import Turns
 
@@ -27,7 +27,7 @@ DEVICES = [f"d-{number:04d}" for number in range(1000)]
 
 
 @asynccontextmanager
-async def attached(folder: Path, host: MemoryHost) -> AsyncIterator[RemoteConsole]:
+async def attached(folder: Path, host: FakeHost) -> AsyncIterator[RemoteConsole]:
     home = Home(folder / "h").create()
     door = ControlServer(host, home)
     await door.open()
@@ -57,8 +57,9 @@ def note_when(
 async def test_others_get_a_turn_for_every_slice_of_a_long_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host = MemoryHost()
-    run = host.all_runs["r-0001"] = ended_run(big_run(1, DEVICES))
+    host = FakeHost()
+    run = ended_run(big_run(1, DEVICES))
+    host.fake.work.add(run)
     async with attached(tmp_path, host) as console:
         turns = Turns()
         arrived: list[int] = []
@@ -77,7 +78,7 @@ async def test_others_get_a_turn_for_every_slice_of_a_long_answer(
 async def test_a_burst_of_events_is_read_in_slices_in_its_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host = MemoryHost()
+    host = FakeHost()
     cells = ended_run(big_run(1, DEVICES)).cells
     async with attached(tmp_path, host) as console:
         events = console.events()
@@ -112,7 +113,7 @@ async def test_a_long_answer_is_encoded_in_slices_and_is_the_same_answer(count: 
 
 async def test_a_long_list_is_encoded_in_slices_and_is_the_same_list() -> None:
     method = protocol.methods()["tools"]
-    tool = MemoryHost().tools["echo"]
+    tool = FakeHost().fake.tools_of["this-computer"][0]
     many = [tool] * (protocol.ENCODED_AT_ONCE + 1)
     answer = protocol.decode(await protocol.encode_result(7, method, many))
     assert answer["result"] == method.result.dump_python(many, mode="json", by_alias=True)
@@ -121,7 +122,7 @@ async def test_a_long_list_is_encoded_in_slices_and_is_the_same_list() -> None:
 async def test_a_burst_of_events_is_sent_in_several_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host = MemoryHost()
+    host = FakeHost()
     names = [f"d-{number:04d}" for number in range(3 * server.EVENTS_A_FRAME + 1)]
     cells = ended_run(big_run(1, names)).cells
     frames: list[int] = []
@@ -146,7 +147,7 @@ async def test_a_burst_of_events_is_sent_in_several_frames(
 async def test_frames_that_arrived_together_are_not_read_in_one_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host = MemoryHost()
+    host = FakeHost()
     async with attached(tmp_path, host) as console:
         turns = Turns()
         read: Counter[int] = Counter()
@@ -160,8 +161,8 @@ async def test_frames_that_arrived_together_are_not_read_in_one_turn(
 async def test_an_answer_of_another_shape_fails_its_call_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host = MemoryHost()
-    host.all_runs["r-0001"] = ended_run(big_run(1, DEVICES))
+    host = FakeHost()
+    host.fake.work.add(ended_run(big_run(1, DEVICES)))
     async with attached(tmp_path, host) as console:
         real = protocol.decode
 
@@ -179,8 +180,9 @@ async def test_an_answer_of_another_shape_fails_its_call_and_no_other(
 
 
 async def test_whoever_leaves_while_the_answer_is_read_harms_nobody(tmp_path: Path) -> None:
-    host = MemoryHost()
-    run = host.all_runs["r-0001"] = ended_run(big_run(1, DEVICES))
+    host = FakeHost()
+    run = ended_run(big_run(1, DEVICES))
+    host.fake.work.add(run)
     async with attached(tmp_path, host) as console:
         real = client._in_slices
         owner = TaskGroupOwner("whoever")

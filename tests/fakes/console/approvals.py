@@ -1,13 +1,4 @@
-"""The part of the fake door that is about answering: signatures, several approvers, edits, previews, helpers.
-
-What tests use beyond the door:
-
-    console.previews["a-0001"] = Preview(...)      # else made from the arguments and `console.files`
-    console.files["lab-lnx-01", "/etc/motd"] = "hello\n"
-    console.helpful["a-0001"] = [Helper(...)]      # else those that fit the arguments
-    console.tired = "5 of 12 approvals took less than a second each."
-    console.grant_book                             # the grants that were given
-"""
+"""What the fake console answers about approval requests, grants and operators; signatures are checked."""
 
 from __future__ import annotations
 
@@ -16,76 +7,52 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.approvals.answering_rules import check_grant, check_may_approve
-from core.approvals.fatigue import FatigueMeter
-from core.approvals.grants import GrantBook, SignedGrant
+from core.approvals.grants import Grant, SignedGrant
 from core.approvals.models import Approval, ApprovalState, Fatigue, Operator
 from core.approvals.preview_models import NOT_THERE, Helper, Preview, Region
 from core.audit.entries import Kind
 from core.canonical_json import sha256_hex
+from core.changes import SignedChange
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.models import Device, Tool
-from core.service.console import PolicyStatus
+from core.service import proposals
 from core.statements import SignedStatement, make_request
-from tests.fakes.decisions import check_signature, decide_call
-from tests.fakes.devices_door import DevicesDoor
+from tests.fakes.console.changes import Changes
+from tests.fakes.decisions import decide_call
 from tests.fakes.fleet_data import ago
 from tests.fakes.pictures import desktop_png
-from tests.fakes.runs import FakeRuns
 
 _ON_SCREEN = ("click_element", "click_point", "type_text", "press_key", "scroll")
 
 
-class ApprovalsDoor(DevicesDoor):
-    """Answers are checked as the service does, previews and helpers are made up."""
-
-    operators: list[Operator]
-    queue: dict[str, Approval]
-    policy_status: PolicyStatus
-    work: FakeRuns
-    fleet: dict[str, Device]
-    tools_of: dict[str, list[Tool]]
-    answer_with: dict[tuple[str, str], Any]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.previews: dict[str, Preview] = {}
-        self.helpful: dict[str, list[Helper]] = {}
-        self.files: dict[tuple[str, str], str] = {}
-        self.grant_book = GrantBook()
-        self.tired = ""
-        self.took_s = 6.0
-        self._meter = FatigueMeter()
-        self._edits = 0
-
-    def request(self, approval: Approval) -> None:
-        """Put a request into the queue, or replace it there, and tell everybody."""
-        raise NotImplementedError
-
-    def tool_named(self, device: str, tool: str) -> Tool:
-        """A device's tool by its name."""
-        raise NotImplementedError
+class ApprovalAnswers(Changes):
+    """`console.approvals`: answers are checked as the service does, previews and helpers are made up."""
 
     def answered(self, operator: str, took_s: float, approved: bool) -> None:
         """Count one answer of this operator, as if it had been given just now."""
-        self._meter.note(operator, took_s, approved)
+        self.meter.note(operator, took_s, approved)
 
     def _asked_for(self, approval: str) -> Approval:
         if approval not in self.queue:
             raise QuarterdeckError(f"There is no request {approval}.", ErrorCode.NOT_FOUND)
         return self.queue[approval]
 
-    async def on_decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
-        await self._step("decide")
+    def on_approvals(self) -> list[Approval]:
+        return self.waiting()
+
+    def on_approval(self, approval: str) -> Approval:
+        return self._asked_for(approval)
+
+    def on_decide(self, signed: SignedStatement, grant: SignedGrant | None) -> Approval:
         statement = signed.statement
         waiting = self._asked_for(statement.approval)
-        check_signature(signed, waiting, self.operators)
+        operator = self._check_answer(signed, waiting)
         given = statement.verdict == "approve"
         if given:
             check_may_approve(statement.approver, waiting)
         if grant is not None:
-            self._take_grant(signed, grant, waiting)
-        self._meter.note(statement.approver, self.took_s, given)
+            self._take_grant(signed, grant, waiting, operator)
+        self.meter.note(statement.approver, self.took_s, given)
         kind = Kind.APPROVAL_GIVEN if given else Kind.APPROVAL_DENIED
         self._write_answer(kind, waiting, statement.approver, {"reason": statement.reason})
         count = [*waiting.approved_by, statement.approver] if given else waiting.approved_by
@@ -107,8 +74,20 @@ class ApprovalsDoor(DevicesDoor):
         self.work.go_on(decided)
         return decided
 
-    def _take_grant(self, signed: SignedStatement, grant: SignedGrant, waiting: Approval) -> None:
-        operator = next(one for one in self.operators if one.name == signed.statement.approver)
+    def _check_answer(self, signed: SignedStatement, waiting: Approval) -> Operator:
+        """Who signed an answer, which must be about exactly this request."""
+        operator = self.registered().check_signature(signed)
+        said, request = signed.statement, waiting.request
+        bound = (request.digest, request.contract, request.device, request.call_id)
+        if (said.request_digest, said.contract, said.device, said.call_id) != bound:
+            raise Refused("The statement is about another request.", ErrorCode.APPROVAL_INVALID)
+        if waiting.state is not ApprovalState.WAITING:
+            raise Refused(f"The request is {waiting.state.value} already.", ErrorCode.APPROVAL_INVALID)
+        return operator
+
+    def _take_grant(
+        self, signed: SignedStatement, grant: SignedGrant, waiting: Approval, operator: Operator
+    ) -> None:
         check_grant(grant, signed.statement, waiting, operator)
         self.grant_book.check_new(grant.terms)
         self.grant_book.add(grant.terms)
@@ -125,14 +104,12 @@ class ApprovalsDoor(DevicesDoor):
             body=body,
         )
 
-    async def on_hold(self, approval: str, reading: bool) -> Approval:
-        await self._step("hold")
+    def on_hold(self, approval: str, reading: bool) -> Approval:
         held = self._asked_for(approval).model_copy(update={"paused": reading})
         self.request(held)
         return held
 
-    async def on_edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
-        await self._step("edit_approval")
+    def on_edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
         asked = self._asked_for(approval)
         if asked.state is not ApprovalState.WAITING:
             raise Refused(f"This request is {asked.state.value} already.", ErrorCode.APPROVAL_INVALID)
@@ -141,10 +118,10 @@ class ApprovalsDoor(DevicesDoor):
         missing = [name for name in tool.input_schema.get("required", []) if name not in parameters]
         if missing:
             raise BadInput(f"{missing[0]} is missing.")
-        self._edits += 1
+        edits = sum(one.edited_from is not None for one in self.queue.values()) + 1
         fresh = asked.model_copy(
             update={
-                "id": f"{asked.id}-e{self._edits}",
+                "id": f"{asked.id}-e{edits}",
                 "edited_from": asked.id,
                 "asked_at": ago(0),
                 "paused": False,
@@ -156,7 +133,7 @@ class ApprovalsDoor(DevicesDoor):
                     tool_type=request.tool_type,
                     namespace=request.namespace,
                     parameters=parameters,
-                    call_id=f"{request.call_id}-e{self._edits}",
+                    call_id=f"{request.call_id}-e{edits}",
                 ),
                 "decision": decide_call(
                     tool, parameters, self.policy_status.profile, self.fleet[request.device]
@@ -170,7 +147,6 @@ class ApprovalsDoor(DevicesDoor):
         return self.queue[asked.id]
 
     async def on_preview(self, approval: str) -> Preview:
-        await self._step("preview")
         asked = self._asked_for(approval)
         if approval in self.previews:
             return self.previews[approval]
@@ -213,8 +189,7 @@ class ApprovalsDoor(DevicesDoor):
             taken_at=known.picture_at,
         )
 
-    async def on_helpers(self, approval: str) -> list[Helper]:
-        await self._step("helpers")
+    def on_helpers(self, approval: str) -> list[Helper]:
         asked = self._asked_for(approval)
         if approval in self.helpful:
             return self.helpful[approval]
@@ -238,9 +213,8 @@ class ApprovalsDoor(DevicesDoor):
         ]
 
     async def on_run_helper(self, approval: str, helper: str) -> CommandResult:
-        await self._step("run_helper")
         asked = self._asked_for(approval)
-        wanted = next((one for one in await self.on_helpers(approval) if one.id == helper), None)
+        wanted = next((one for one in self.on_helpers(approval) if one.id == helper), None)
         if wanted is None:
             raise BadInput(f"No helper has the id {helper}.", ErrorCode.NOT_FOUND)
         evidence, answer = [], self.answer_with.get((wanted.device, wanted.tool))
@@ -269,6 +243,42 @@ class ApprovalsDoor(DevicesDoor):
             evidence=evidence,
         )
 
-    async def on_fatigue(self, operator: str) -> Fatigue:
-        await self._step("fatigue")
-        return self._meter.measure(operator).model_copy(update={"warning": self.tired})
+    def on_fatigue(self, operator: str) -> Fatigue:
+        return self.meter.measure(operator).model_copy(update={"warning": self.tired})
+
+    # Grants
+
+    def on_grants(self) -> list[Grant]:
+        return [*self.grant_book.all(), *self.given]
+
+    def on_revoke_grant(self, grant: str) -> Grant:
+        if any(one.terms.id == grant for one in self.grant_book.all()):
+            return self.grant_book.revoke(grant, "operator:harbour")
+        for place, one in enumerate(self.given):
+            if one.terms.id == grant:
+                changes = {"revoked_at": ago(0), "revoked_by": "operator:harbour", "over": True}
+                self.given[place] = one.model_copy(update=changes)
+                self.write(Kind.GRANT_REVOKED, "operator:harbour", body={"grant": grant})
+                return self.given[place]
+        raise BadInput(f"No grant has the id {grant}.", ErrorCode.NOT_FOUND)
+
+    # Operators
+
+    def on_register_operator(self, operator: Operator, signed: SignedChange | None) -> Operator:
+        proof = self.check_signed(proposals.operator_added(self.service_seen(), operator), signed)
+        if operator.name in {known.name for known in self.operators}:
+            return operator
+        known = operator.model_copy(update={"registered_at": ago(0)})
+        self.operators.append(known)
+        self.write(Kind.OPERATOR_REGISTERED, self.actor, body=proof)
+        self.tell_control()
+        return known
+
+    def on_remove_operator(self, name: str, signed: SignedChange | None) -> None:
+        proof = self.check_signed(proposals.operator_removed(self.service_seen(), name), signed)
+        self.operators = [known for known in self.operators if known.name != name]
+        self.write(Kind.OPERATOR_REMOVED, self.actor, body={"operator": name, **proof})
+        for grant in list(self.given):
+            if grant.terms.author == name and not grant.over:
+                self.on_revoke_grant(grant.terms.id)
+        self.tell_control()
