@@ -156,7 +156,7 @@ class CellBanner(QWidget):
 
 
 def _link(action: Action) -> Link:
-    link = Link(action.text())
+    link = Link(action.label)
     link.clicked.connect(action.trigger)
     link.hide()
     return link
