@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from app.widgets.action import Action, chord_words
 from app.widgets.buttons import Button, IconButton, Kind
-from app.widgets.labels import escaped_tooltip
+from app.widgets.labels import Link, escaped_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QAbstractButton as Base
@@ -60,13 +60,14 @@ class ActionButton(ShowsActionMixin, Button):
         words: str | None = None,
         icon: str | None = None,
         with_key: bool = False,
+        menu_mark: bool = False,
         large: bool = False,
     ) -> None:
         """`words` and `icon` are for a button that has its own; `set_words` changes them."""
         key = chord_words(action.keys) if with_key else ""
         icon = action.concept if icon is None else icon
         self._follows_label = words is None
-        super().__init__(action.label if words is None else words, kind, icon, key, large=large)
+        super().__init__(action.label if words is None else words, kind, icon, key, menu_mark, large)
         self.set_tip(action.tip)
         self.show_of(action)
 
@@ -80,16 +81,35 @@ class ActionButton(ShowsActionMixin, Button):
 
 
 class ActionIconButton(ShowsActionMixin, IconButton):
-    """A button without a word; its name is the action's, with its key."""
+    """A button without a word; its name is the action's label, with its key."""
 
-    def __init__(self, action: Action, role: str = "text2", framed: bool = False) -> None:
-        super().__init__(action.concept, action.label, role, framed, chord_words(action.keys))
+    def __init__(self, action: Action, key: str = "") -> None:
+        """`key` is for a key that is the screen's own, and not the action's."""
+        super().__init__(action.concept, action.label, key=key or chord_words(action.keys))
         self.show_of(action)
 
     def show_action(self) -> None:
         """Show how the action stands."""
         super().show_action()
+        self.set_name(self.action.label)
         self.set_off(self.action.reason)
+
+
+class ActionLink(ShowsActionMixin, Link):
+    """A link of an action."""
+
+    def __init__(self, action: Action, words: str | None = None, role: str = "name") -> None:
+        """`words` are for a link that has its own."""
+        super().__init__(action.label if words is None else words, role)
+        self.show_of(action)
+
+    def show_action(self) -> None:
+        """Show how the action stands."""
+        super().show_action()
+        reason = self.action.reason
+        self.setEnabled(not reason)
+        self.setAccessibleDescription(reason)
+        self.setToolTip(escaped_tooltip(reason or self.action.tip))
 
 
 class ActionMenu(QMenu):

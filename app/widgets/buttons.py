@@ -256,7 +256,7 @@ class IconButton(RetainFocusMixin, QAbstractButton):
         ICONS[icon]
         self._icon, self._role, self._framed = icon, role, framed
         self._key, self._off = key, ""
-        self._name_it(name)
+        self.set_name(name)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -266,7 +266,7 @@ class IconButton(RetainFocusMixin, QAbstractButton):
         ICONS[icon]
         self._icon = icon
         if name is not None:
-            self._name_it(name)
+            self.set_name(name)
         self.update()
 
     @property
@@ -274,7 +274,8 @@ class IconButton(RetainFocusMixin, QAbstractButton):
         """The key that its tooltip names; empty without one."""
         return self._key
 
-    def _name_it(self, name: str) -> None:
+    def set_name(self, name: str) -> None:
+        """Name it, for the tooltip and for assistive technology."""
         self.setAccessibleName(name)
         words = f"{name} ({self._key})" if self._key else name
         self.setToolTip(escaped_tooltip(self._off or words))
@@ -285,7 +286,7 @@ class IconButton(RetainFocusMixin, QAbstractButton):
             self._off = reason
             self.setEnabled(not reason)
             self.setAccessibleDescription(reason)
-            self._name_it(self.accessibleName())
+            self.set_name(self.accessibleName())
             tell_of_change(self)
 
     def sizeHint(self) -> QSize:

@@ -10,9 +10,10 @@ from app.screens.runs.actions import RunActions
 from app.text import one_line
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
 from app.widgets.action_buttons import ActionButton, ActionMenu
 from app.widgets.badges import ProductionTag, StateBadge
-from app.widgets.banner import Banner, BannerKind
+from app.widgets.banner import Banner, BannerKind, LinkOffer
 from app.widgets.buttons import IconButton
 from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.layouts import hbox
@@ -125,13 +126,10 @@ def rules_words(run: Run) -> str:
     return "   ".join(filter(None, [*parts, inputs_words(run)]))
 
 
-def show_notice(banner: Banner, summary: RunSummary, resume: str) -> None:
-    """Say across the pane what a person must know of the run as a whole.
-
-    `resume` is what resuming it is called; empty where that cannot be done.
-    """
+def show_notice(banner: Banner, summary: RunSummary, resume: Action) -> None:
+    """Say across the pane what a person must know of the run as a whole."""
     note, origin = one_line(summary.note), summary.resumes or summary.undoes
-    again = (("resume", resume),) if resume else ()
+    again: tuple[LinkOffer, ...] = () if resume.reason else ((resume, resume.label),)
     if summary.resumed_by:
         banner.say("info", f"Resumed as {summary.resumed_by}.", note, (_link_to(summary.resumed_by),))
     elif summary.state is RunState.INTERRUPTED:

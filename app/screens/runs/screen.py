@@ -226,6 +226,11 @@ class RunsScreen(Screen):
 
     # Runs
 
+    @property
+    def run(self) -> Run | None:
+        """The run on show, once it was read."""
+        return self._run
+
     def _take_runs(self, run: str) -> None:
         self.list.show_runs(list(self.state.runs.values()))
         self._choose_page()
@@ -362,9 +367,8 @@ class RunsScreen(Screen):
             self.counts.say_rules(rules_words(self._run))
 
     def _say_notice(self) -> None:
-        resume = self.wishes.resume
         if self._summary is not None:
-            show_notice(self.notice, self._summary, "" if resume.reason else resume.label)
+            show_notice(self.notice, self._summary, self.wishes.resume)
 
     def _wave_words(self) -> str:
         cells = self.matrix.cells
@@ -372,10 +376,7 @@ class RunsScreen(Screen):
         return f"wave {max(1, cells.present_wave)} of {cells.wave_count}" if known else ""
 
     def _act_on_notice(self, key: str) -> None:
-        if key == "resume":
-            self.wishes.resume.trigger()
-        else:
-            self.nav.open("runs", OpenRun(key.removeprefix("run:")))
+        self.nav.open("runs", OpenRun(key.removeprefix("run:")))
 
     def _say_counts(self) -> None:
         cells = self.matrix.cells
