@@ -15,7 +15,7 @@ from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.banner import Notice
 from app.widgets.code_view import CodeView
-from app.widgets.empty_state import Action, EmptyState
+from app.widgets.empty_state import EmptyState, Offer
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, Gap, hbox, vbox
@@ -134,8 +134,8 @@ class ProofView(ScrollArea):
     def _say_no_proof(self, error: QuarterdeckError) -> None:
         self._say("There is no proof.", error.info.sentences, ("again", "Prove again", "refresh"))
 
-    def _say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
-        self.message.say(heading, sentence, action)
+    def _say(self, heading: str, sentence: str = "", offer: Offer | None = None) -> None:
+        self.message.say(heading, sentence, offer)
         self.message.setVisible(bool(heading))
         for part in self._parts:
             part.hide()

@@ -104,7 +104,7 @@ class WindowActions(QObject):
         """Words of what toggles, and the reason of each action that cannot be triggered now."""
         state, keys = self._state, self._keys
         answers = state.loaded and state.service.link is Link.CONNECTED
-        self.key.setText(
+        self.key.set_label(
             "Lock the key" if keys.unlocked else "Unlock a key…" if keys.listed else "Make your operator key…"
         )
         self.verify.set_off("" if answers else NO_SERVICE)

@@ -25,10 +25,9 @@ from app.screens.targets import (
 )
 from app.service_client import ConsoleLink
 from app.shell.palette_matcher import COMMANDS, Match, Result
-from app.shell.shortcuts_dialog import chord_words
 from app.state import AppState
 from app.text import clock, count_words, left_words, one_line, plural
-from app.widgets.action import Action
+from app.widgets.action import Action, chord_words
 from app.widgets.util import debounce
 from core.audit.entries import Entry, Kind
 from core.fleet.models import Device, ToolHit

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.screens.screen import Shortcut
-from app.widgets.action import Action
+from app.widgets.action import Action, chord_words
 from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
 from app.widgets.shortcut_label import ShortcutLabel
@@ -23,14 +23,6 @@ EVERYWHERE: tuple[tuple[str, str], ...] = (
     ("F1", "These keys"),
     ("Ctrl+Shift+X", "Stop all, at once"),
 )
-
-
-_SHOWN = {"Return": "Enter", "Escape": "Esc", "Up": "↑", "Down": "↓", "Left": "←", "Right": "→"}
-
-
-def chord_words(keys: str) -> str:
-    """A chord in Qt's portable form, with the names that stand on the keys."""
-    return "+".join(_SHOWN.get(part, part) for part in keys.split("+"))
 
 
 class ShortcutsDialog(Dialog):

@@ -7,13 +7,20 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 
+_ON_KEYS = {"Return": "Enter", "Escape": "Esc", "Up": "↑", "Down": "↓", "Left": "←", "Right": "→"}
+
+
+def chord_words(keys: str) -> str:
+    """A chord in Qt's portable form, with the names that stand on the keys."""
+    return "+".join(_ON_KEYS.get(part, part) for part in keys.split("+"))
+
 
 class Action(QAction):
     """What an operator can do. F1 and the palette list it by its words, buttons and menus by its text.
 
     `also` are words that find it although they are not in its words. `acts_at_once` is true for what reaches
     the service without a question first: Enter in the palette does not meet it before it was typed whole or
-    walked to.
+    walked to. `tip` is what its buttons say beyond their words while it can be done.
     """
 
     def __init__(
@@ -27,24 +34,37 @@ class Action(QAction):
         parent: QObject | None = None,
         label: str = "",
         off: Callable[[], str] | None = None,
+        tip: str = "",
     ) -> None:
         """`label` is the text where that is shorter than the words.
 
-        `off` gives the reason why it cannot be done now, whenever it is to be shown or done; without it,
-        `set_off` says so.
+        `off` gives the reason why it cannot be done now, whenever it is to be shown or done; `refresh` has
+        the buttons ask for it. Without it, `set_off` says so.
         """
-        super().__init__(label or words, parent)
-        self.concept, self.also, self.acts_at_once = icon, also, acts_at_once
-        self._words, self._act, self._off, self._reason = words if label else "", act, off, ""
+        super().__init__("", parent)
+        self.concept, self.also, self.acts_at_once, self.tip = icon, also, acts_at_once, tip
+        self._words, self._act, self._off, self._reason = words, act, off, ""
+        self.set_label(label or words)
         if keys:
             self.setShortcut(QKeySequence(keys))
+            self.setShortcutVisibleInContextMenu(True)
             self.setAutoRepeat(False)
         self.triggered.connect(self._do)
 
     @property
     def words(self) -> str:
-        """What it does, understood without its place."""
-        return self._words or self.text()
+        """What it does, understood without its place; its label if it was made without."""
+        return self._words or self.label
+
+    @property
+    def label(self) -> str:
+        """What its buttons and menus say."""
+        return self.text().replace("&&", "&")
+
+    def set_label(self, label: str) -> None:
+        """Say something else on buttons and in menus."""
+        # A single & would mark the letter after it as a key.
+        self.setText(label.replace("&", "&&"))
 
     @property
     def keys(self) -> str:
@@ -58,9 +78,23 @@ class Action(QAction):
 
     def set_off(self, reason: str) -> None:
         """Switch it off and say why; an empty reason switches it on."""
-        self._reason = reason
-        self.setEnabled(not reason)
+        if reason != self._reason:
+            self._reason = reason
+            self.setEnabled(not reason)
+            self.refresh()
+
+    def show_enabled(self) -> None:
+        """Be enabled in Qt's eyes, unless `set_off` says otherwise: so that the key is asked again."""
+        self.setEnabled(not self._reason)
+
+    def refresh(self) -> None:
+        """Have its buttons show what it is called now, and why it is off."""
+        self.changed.emit()
 
     def _do(self, _checked: bool = False) -> None:
         if not self.reason:
             self._act()
+            return
+        if self.isCheckable():
+            self.toggle()  # Qt has switched it already
+        self.refresh()

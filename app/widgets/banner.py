@@ -12,12 +12,15 @@ from app.theme.icons import paint_icon
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets import painting
+from app.widgets.action import Action
 from app.widgets.buttons import IconButton
 from app.widgets.labels import ElidedLabel, Label, Link
 from app.widgets.layouts import hbox, vbox
 from app.widgets.util import set_visible
 
 BannerKind = Literal["ok", "warn", "fail", "info"]
+# What a link does, and its words. A key is what `acted` tells.
+LinkOffer = tuple[str | Action, str]
 _ICONS = {"ok": "verified", "warn": "warn", "fail": "failed", "info": "info"}
 _TINTS = {"ok": "ok_tint", "warn": "warn_tint", "fail": "fail_tint", "info": "accent_tint"}
 _INKS = {"ok": "ok", "warn": "warn", "fail": "fail", "info": "accent"}
@@ -61,10 +64,8 @@ class Banner(QWidget):
         """Fact and detail, as read aloud."""
         return f"{self._fact.text()} {self._detail.text()}".strip()
 
-    def say(
-        self, kind: BannerKind, fact: str, detail: str = "", actions: tuple[tuple[str, str], ...] = ()
-    ) -> None:
-        """Show a fact. `actions` are (key, words) of links at the right."""
+    def say(self, kind: BannerKind, fact: str, detail: str = "", offers: tuple[LinkOffer, ...] = ()) -> None:
+        """Show a fact. `offers` are (key or action, words) of links at the right."""
         self._kind = kind
         self._fact.setText(fact)
         self._detail.set_text(detail)
@@ -72,9 +73,13 @@ class Banner(QWidget):
             self._row.removeWidget(link)
             link.deleteLater()
         self._links = []
-        for key, words in actions:
+        for key, words in offers:
             link = Link(words)
-            link.clicked.connect(lambda *_, key=key: self.acted.emit(key))
+            if isinstance(key, Action):
+                link.addAction(key)
+                link.clicked.connect(key.trigger)
+            else:
+                link.clicked.connect(lambda *_, key=key: self.acted.emit(key))
             self._row.insertWidget(self._row.count() - 1, link)
             self._links.append(link)
         self.setAccessibleName(self.words())
@@ -143,7 +148,7 @@ class Notice(QWidget):
             KeyError: there is no such look.
         """
         self.LOOKS[look]
-        self._look = look
+        self.look = look
         self._fact.setText(fact)
         self._fact.setVisible(bool(fact))
         self._detail.setText(detail)
@@ -157,7 +162,7 @@ class Notice(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the box and the icon beside the first line."""
         theme = theme_of(self)
-        fill, edge, icon, ink = self.LOOKS[self._look]
+        fill, edge, icon, ink = self.LOOKS[self.look]
         painter = QPainter(self)
         painting.box(painter, self.rect().toRectF(), 6, theme.color(fill), theme.color(edge))
         paint_icon(painter, QRectF(12, 11, 16, 16), icon, theme.color(ink))

@@ -75,7 +75,7 @@ class Button(InputOriginMixin, RetainFocusMixin, QPushButton):
         self._kind: Kind = kind
         self._icon, self._key = icon, key
         self._menu_mark, self._large = menu_mark, large
-        self._icon_role = self._off = self._working = ""
+        self._icon_role = self._off = self._working = self._tip = ""
         self.setAutoDefault(False)
         self.setDefault(False)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
@@ -87,6 +87,16 @@ class Button(InputOriginMixin, RetainFocusMixin, QPushButton):
     def kind(self) -> Kind:
         """primary, normal, danger or ghost."""
         return self._kind
+
+    @property
+    def icon_concept(self) -> str:
+        """What its icon stands for; empty without one."""
+        return self._icon
+
+    @property
+    def key_hint(self) -> str:
+        """The key that stands in it; empty without one."""
+        return self._key
 
     def set_kind(self, kind: Kind) -> None:
         """Change what the button looks like; Approve is normal instead of primary for Critical."""
@@ -107,10 +117,16 @@ class Button(InputOriginMixin, RetainFocusMixin, QPushButton):
         self._icon_role = role
         self.update()
 
+    def set_tip(self, tip: str) -> None:
+        """What it says beyond its words, while it can be pressed."""
+        self._tip = tip
+        self._show_off()
+
     def set_off(self, reason: str) -> None:
         """Disable the button and say why in its tooltip; an empty reason enables it, unless it is working."""
-        self._off = reason
-        self._show_off()
+        if reason != self._off or self.isEnabled() == bool(reason or self._working):
+            self._off = reason
+            self._show_off()
 
     def set_working(self, words: str) -> None:
         """What it was pressed for goes on, and a second press would be one too many; empty when it has ended.
@@ -128,8 +144,8 @@ class Button(InputOriginMixin, RetainFocusMixin, QPushButton):
     def _show_off(self) -> None:
         why = self._working or self._off
         self.setEnabled(not why)
-        self.setToolTip(escaped_tooltip(why))
-        self.setAccessibleDescription(why)
+        self.setToolTip(escaped_tooltip(why or self._tip))
+        self.setAccessibleDescription(why or self._tip)
         tell_of_change(self)
 
     def _name_it(self) -> None:
@@ -239,8 +255,8 @@ class IconButton(RetainFocusMixin, QAbstractButton):
         super().__init__(parent)
         ICONS[icon]
         self._icon, self._role, self._framed = icon, role, framed
-        self.setAccessibleName(name)
-        self.setToolTip(escaped_tooltip(f"{name} ({key})" if key else name))
+        self._key, self._off = key, ""
+        self.set_name(name)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -250,9 +266,28 @@ class IconButton(RetainFocusMixin, QAbstractButton):
         ICONS[icon]
         self._icon = icon
         if name is not None:
-            self.setAccessibleName(name)
-            self.setToolTip(escaped_tooltip(name))
+            self.set_name(name)
         self.update()
+
+    @property
+    def key_hint(self) -> str:
+        """The key that its tooltip names; empty without one."""
+        return self._key
+
+    def set_name(self, name: str) -> None:
+        """Name it, for the tooltip and for assistive technology."""
+        self.setAccessibleName(name)
+        words = f"{name} ({self._key})" if self._key else name
+        self.setToolTip(escaped_tooltip(self._off or words))
+
+    def set_off(self, reason: str) -> None:
+        """Disable the button and say why in its tooltip; an empty reason enables it."""
+        if reason != self._off or self.isEnabled() == bool(reason):
+            self._off = reason
+            self.setEnabled(not reason)
+            self.setAccessibleDescription(reason)
+            self.set_name(self.accessibleName())
+            tell_of_change(self)
 
     def sizeHint(self) -> QSize:
         """A square as high as a control."""

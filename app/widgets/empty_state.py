@@ -7,6 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
 from app.widgets.buttons import Button
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, Link, escaped_tooltip, set_surface
@@ -18,7 +19,8 @@ WORDS_WIDTH = 460
 # The least height of an empty list that stands in a column of other things.
 IN_COLUMN = 112
 
-Action = tuple[str, str] | tuple[str, str, str]
+# What its button does, its words, its icon. A key is what `acted` tells.
+Offer = tuple[str | Action, str] | tuple[str | Action, str, str]
 
 
 class EmptyState(QWidget):
@@ -28,7 +30,7 @@ class EmptyState(QWidget):
     place below the button for what a screen adds.
 
     Signals:
-        acted: the operator pressed the action, or followed the way, with this key.
+        acted: the operator pressed the button, or followed the way, with this key.
     """
 
     acted = Signal(str)
@@ -37,17 +39,17 @@ class EmptyState(QWidget):
         self,
         heading: str = "",
         sentence: str = "",
-        action: Action | None = None,
+        offer: Offer | None = None,
         ways: tuple[tuple[str, str, str, str, str], ...] = (),
         parent: QWidget | None = None,
     ) -> None:
-        """`action` is (key, words[, icon]); each way is (key, icon, title, line, link words)."""
+        """`offer` is (key or action, words[, icon]); each way is (key, icon, title, line, link words)."""
         super().__init__(parent)
-        self._key = ""
+        self._key: str | Action = ""
         self.heading = Label("", "title", wrap=True)
         self.sentence = Label("", "body", "text2", wrap=True)
         self.button = Button("")
-        self.button.clicked.connect(lambda *_: self.acted.emit(self._key))
+        self.button.clicked.connect(self._press)
         self.more = QVBoxLayout()
         self.more.setSpacing(SPACE.hair)
         self.block = QWidget(self)
@@ -73,19 +75,38 @@ class EmptyState(QWidget):
             self.more.addSpacing(SPACE.wide)
             self.more.addWidget(Label("Then", "label", "text3"))
             self.more.addLayout(self._ways(ways[:3]))
-        self.say(heading, sentence, action)
+        self.say(heading, sentence, offer)
 
-    def say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
-        """Change the words and the button; without an action there is none."""
+    def say(self, heading: str, sentence: str = "", offer: Offer | None = None) -> None:
+        """Change the words and the button; without an offer there is none."""
         self._heights.clear()
         self.heading.setText(heading)
         self.sentence.setText(sentence)
-        self._button_row.setVisible(action is not None)
-        if action is not None:
-            self._key = action[0]
-            self.button.set_words(action[1], action[2] if len(action) > 2 else "")
+        self._button_row.setVisible(offer is not None)
+        if offer is not None:
+            self._follow(offer[0])
+            self.button.set_words(offer[1], offer[2] if len(offer) > 2 else "")
         self.setAccessibleName(f"{heading} {sentence}".strip())
         self._place_anew()
+
+    def _follow(self, key: str | Action) -> None:
+        before, self._key = self._key, key
+        if before is not key and isinstance(before, Action):
+            before.changed.disconnect(self._show_action)
+            self.button.removeAction(before)
+        if before is not key and isinstance(key, Action):
+            key.changed.connect(self._show_action)
+            self.button.addAction(key)
+        self._show_action()
+
+    def _show_action(self) -> None:
+        self.button.set_off(self._key.reason if isinstance(self._key, Action) else "")
+
+    def _press(self) -> None:
+        if isinstance(self._key, Action):
+            self._key.trigger()
+        else:
+            self.acted.emit(self._key)
 
     def words(self) -> str:
         """What it says; empty while it is not shown."""
@@ -189,9 +210,9 @@ class ContentOrEmpty(QStackedWidget):
         self.addWidget(content)
         self.addWidget(self.empty)
 
-    def say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
+    def say(self, heading: str, sentence: str = "", offer: Offer | None = None) -> None:
         """Show the empty state with these words in place of the content."""
-        self.empty.say(heading, sentence, action)
+        self.empty.say(heading, sentence, offer)
         self.setCurrentWidget(self.empty)
 
     def show_content(self) -> None:

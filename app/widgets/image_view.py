@@ -69,6 +69,11 @@ class ImageView(QWidget):
         self._apply_fit()
         self.update()
 
+    @property
+    def empty_text(self) -> str:
+        """What stands in the place of the picture while there is none."""
+        return self._empty
+
     def set_empty_text(self, text: str) -> None:
         """Say why there is no picture."""
         self._empty = text

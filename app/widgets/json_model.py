@@ -179,6 +179,11 @@ class JsonModel(QAbstractItemModel):
         """The whole value."""
         return self._value
 
+    @property
+    def made(self) -> int:
+        """How many nodes were made so far, the root among them."""
+        return len(self._nodes)
+
     def node(self, index: Index) -> JsonNode:
         """The node of an index; the root for an invalid one."""
         return self._nodes[int(index.internalId())] if index.isValid() else self._nodes[0]

@@ -65,6 +65,11 @@ class PropertyList(QWidget):
             self._build(wanted)
         self._shown = wanted
 
+    @property
+    def facts(self) -> tuple[Property, ...]:
+        """The lines that are shown."""
+        return self._shown
+
     def value(self, label: str) -> Label | Link:
         """The widget that shows the value of `label`, for links to connect.
 

@@ -61,6 +61,10 @@ class Bay:
         proposal = await self.beside.service.propose(wish, text)
         return self.keys[name].sign_change(change_statement(proposal, name))
 
+    def forget_run(self, run: str) -> None:
+        """As after a restart: the service has this run in its journal alone."""
+        del self.service.runner._runs[run]
+
     async def entries(self, *kinds: Kind) -> list[Entry]:
         """The journal's entries of these kinds, oldest first."""
         await self.service.journal.settle()

@@ -214,7 +214,7 @@ async def approve_low(desk: ConsoleApplication) -> QAbstractButton:
 
 async def grant(desk: ConsoleApplication) -> QAbstractButton:
     screen = await card_of(desk, "low")
-    screen.bar.press_grant()
+    screen.bar.grant_act.trigger()
     sheet = newest(desk, GrantDialog)
     assert isinstance(sheet, GrantDialog)
     return sheet.approve
@@ -222,7 +222,7 @@ async def grant(desk: ConsoleApplication) -> QAbstractButton:
 
 async def edit(desk: ConsoleApplication) -> QAbstractButton:
     screen = await card_of(desk, "high")
-    screen.bar.press_edit()
+    screen.bar.edit_act.trigger()
     await seen(lambda: desk.window.findChildren(EditDialog))
     sheet = newest(desk, EditDialog)
     assert isinstance(sheet, EditDialog)

@@ -17,8 +17,10 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import problem_text
 from app.theme.status_styles import StateLook
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
 from app.widgets.badges import StateBadge
-from app.widgets.buttons import Button, Segmented
+from app.widgets.buttons import Segmented
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
@@ -52,9 +54,10 @@ class AgentPanel(QWidget):
         self.name.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.standing = StateBadge(_AWAY, "State", role="name")
         self.program = ElidedLabel("", tone="text3")
-        self.pause = Button("Pause", icon="pause")
-        self.stop = Button("Stop…", "danger")
-        self.revoke = Button("Revoke…", "danger")
+        self._make_actions()
+        self.pause = ActionButton(self.pause_act, words="Pause")
+        self.stop = ActionButton(self.stop_act, "danger", icon="")
+        self.revoke = ActionButton(self.revoke_act, "danger", icon="")
         self.problem = Label("", "meta", "fail", wrap=True)
         self.problem.setContentsMargins(16, 0, 16, 8)
         self.problem.hide()
@@ -66,7 +69,7 @@ class AgentPanel(QWidget):
         self.stack = QStackedWidget()
         self.commands = CommandsTab(link, nav)
         self.tickets = TicketsTab(state, link, nav)
-        self.limits = LimitsTab(state.home)
+        self.limits = LimitsTab(state.home, self.limits_act, self.token_act)
         for tab in (self.commands, self.tickets, self.limits):
             self.stack.addWidget(tab)
         self._connect()
@@ -77,12 +80,44 @@ class AgentPanel(QWidget):
         bar = hbox(self.tabs, STRETCH, margins=(16, 2, 16, 10))
         vbox(head, self.problem, bar, separator(), (self.stack, 1), parent=self)
 
+    def _make_actions(self) -> None:
+        self.pause_act = Action(
+            "Pause the agent, or let it go on",
+            "pause",
+            self._pause_or_resume,
+            "P",
+            acts_at_once=True,
+            off=self.why_none,
+        )
+        self.stop_act = Action(
+            "Stop the agent…", "stop", self._ask_to_stop, "S", label="Stop…", off=self._why_not_stop
+        )
+        self.limits_act = Action(
+            "Limits of the agent…",
+            "edit",
+            self._ask_for_limits,
+            "L",
+            label="Change the limits…",
+            off=self.why_none,
+        )
+        self.token_act = Action(
+            "New token for the agent…",
+            "key",
+            self._ask_for_token,
+            "T",
+            label="New token…",
+            off=self.why_none,
+        )
+        self.revoke_act = Action(
+            "Revoke the agent…", "remove", self._ask_to_revoke, label="Revoke…", off=self.why_none
+        )  # fmt: skip
+
+    @property
+    def actions_of_agent(self) -> tuple[Action, ...]:
+        """What can be done with the agent on show."""
+        return (self.pause_act, self.stop_act, self.limits_act, self.token_act, self.revoke_act)
+
     def _connect(self) -> None:
-        self.pause.clicked.connect(self.pause_or_resume)
-        self.stop.clicked.connect(self.ask_to_stop)
-        self.revoke.clicked.connect(self.ask_to_revoke)
-        self.limits.change.clicked.connect(self.ask_for_limits)
-        self.limits.token.clicked.connect(self.ask_for_token)
         self.tabs.chosen.connect(self._choose_tab)
         self.stack.currentChanged.connect(lambda _row: self._show_tab())
         self._state.journal_changed.connect(self.commands.look_again)
@@ -108,6 +143,7 @@ class AgentPanel(QWidget):
         """Show an agent as it stands now."""
         if agent is None:
             self.agent = None
+            self._refresh_actions()
             return
         if self.agent is None or self.agent.name != agent.name:
             self.say("")
@@ -120,7 +156,7 @@ class AgentPanel(QWidget):
         profile = f"profile {agent.settings.profile.value}"
         self.program.set_text(f"{profile}, calls itself {words}" if words else profile)
         self.pause.set_words("Let it go on…" if paused else "Pause", "run" if paused else "pause")
-        self.stop.set_off(self.why_not_stop())
+        self._refresh_actions()
         self.commands.show_agent(agent.name)
         self.limits.show_agent(agent)
         self._show_tab()
@@ -138,20 +174,26 @@ class AgentPanel(QWidget):
         super().showEvent(event)
         self._show_tab()
 
-    def why_not_stop(self) -> str:
-        """Why stopping the agent would change nothing; empty when it would."""
+    def _refresh_actions(self) -> None:
+        for action in self.actions_of_agent:
+            action.refresh()
+
+    def why_none(self) -> str:
+        """Why nothing can be done with an agent; empty when it can."""
+        return "" if self.agent is not None else "Choose an agent first."
+
+    def _why_not_stop(self) -> str:
         agent = self.agent
         if agent is None or not agent.settings.paused or agent.connections or agent.open_runs:
-            return ""
+            return self.why_none()
         return "It is stopped: paused, not connected, without an open ticket."
 
     # Acts
 
-    def pause_or_resume(self) -> None:
+    def _pause_or_resume(self) -> None:
         """Pause the agent at once; letting it go on is signed."""
         agent = self.agent
-        if agent is None:
-            return
+        assert agent is not None
         if not agent.settings.paused:
             self._acting.run(lambda console: console.agents.pause(agent.name), f"pause {agent.name}")
             return
@@ -164,26 +206,21 @@ class AgentPanel(QWidget):
             f"let {agent.name} go on",
         )
 
-    def ask_to_stop(self) -> None:
-        """Ask before the agent is stopped."""
-        if self.agent is not None:
-            start_stop(self.window(), self._link, self._nav, self.agent)
+    def _ask_to_stop(self) -> None:
+        assert self.agent is not None
+        start_stop(self.window(), self._link, self._nav, self.agent)
 
-    def ask_to_revoke(self) -> None:
-        """Ask before the agent is revoked."""
-        if self.agent is not None:
-            start_revoke(self.window(), self._link, self._nav, self.agent)
+    def _ask_to_revoke(self) -> None:
+        assert self.agent is not None
+        start_revoke(self.window(), self._link, self._nav, self.agent)
 
-    def ask_for_limits(self) -> None:
-        """Ask for other limits."""
-        if self.agent is not None:
-            start_limits(self.window(), self._link, self._nav, self.agent)
+    def _ask_for_limits(self) -> None:
+        assert self.agent is not None
+        start_limits(self.window(), self._link, self._nav, self.agent)
 
-    def ask_for_token(self) -> None:
-        """Ask for another token."""
-        if self.agent is not None:
-            sheet = TokenDialog(self.window(), self._state, self._link, self._nav, self.agent)
-            sheet.open(sheet.answer("make"))
+    def _ask_for_token(self) -> None:
+        sheet = TokenDialog(self.window(), self._state, self._link, self._nav, self.agent)
+        sheet.open(sheet.answer("make"))
 
     def say(self, problem: str) -> None:
         """Say what could not be done; empty takes it back."""

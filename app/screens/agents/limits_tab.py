@@ -7,7 +7,8 @@ from PySide6.QtWidgets import QWidget
 from app.screens.agents.agent_rows import NO_NAME, transport_words
 from app.screens.agents.client_setup import http_command, stdio_config
 from app.text import clock, one_line
-from app.widgets.buttons import Button
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
 from app.widgets.copyable_text import CopyableText
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.property_list import Property, PropertyList, show_facts
@@ -20,12 +21,12 @@ from core.service.console import AgentState
 class LimitsTab(QWidget):
     """Limits, connections, and the configuration of its program."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, change: Action, token: Action) -> None:
         super().__init__()
         self._home = home
         self.limits = PropertyList(168, "Limits")
-        self.change = Button("Change the limits…", icon="edit")
-        self.token = Button("New token…", icon="key")
+        self.change = ActionButton(change)
+        self.token = ActionButton(token)
         self.connections = PropertyList(168, "Connections")
         self.stdio = CopyableText(
             "For a program that starts the gateway (.mcp.json)",

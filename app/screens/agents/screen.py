@@ -17,7 +17,7 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import count_words, plural
 from app.widgets.action import Action
-from app.widgets.buttons import Button
+from app.widgets.action_buttons import ActionButton
 from app.widgets.copyable_text import CopyableText
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
@@ -29,7 +29,6 @@ from core.policy.agents import PREFIX
 from core.service.console import AgentTally
 
 COUNT_AGAIN_MS = 1500
-_NO_AGENT = "Choose an agent first."
 EXAMPLE = "night-shift"
 
 
@@ -48,7 +47,8 @@ class AgentsScreen(Screen):
         self.field = SearchField("Filter agents by name, state, program, profile or devices",
                                  "Name, program, profile…", "filter", "Ctrl+F")  # fmt: skip
         self.field.setFixedWidth(240)
-        self.add_button = Button("Add an agent…", "primary", icon="add")
+        self.add_act = Action("Add an agent…", "add", self.add_agent, "A", also="token mcp gateway")
+        self.add_button = ActionButton(self.add_act, "primary")
         self.table = TableView(agent_model(), "Agents")
         self.place = ContentOrEmpty(self.table)
 
@@ -63,8 +63,7 @@ class AgentsScreen(Screen):
         super().bind(state, link, nav)
         self.field.textChanged.connect(lambda _text: self._show_agents())
         self.field.down_pressed.connect(self.table.setFocus)
-        self.add_button.clicked.connect(self.add_agent)
-        self.place.empty.acted.connect(self._act)
+        self.place.empty.acted.connect(lambda _key: self._clear_filter())
         self.table.current_changed.connect(lambda _key: self._show_current())
         self.table.opened.connect(lambda _key: self.panel.tabs.setFocus())
         self.panel.tab_chosen.connect(lambda tab: self.keep("tab", tab))
@@ -121,20 +120,15 @@ class AgentsScreen(Screen):
         panel = self.panel
         return [
             Shortcut("Up", "Arrows: another agent, or another of its commands"),
-            Action("Add an agent…", "add", self.add_agent, "A", also="token mcp gateway"),
-            Action("Pause the agent, or let it go on", "pause", panel.pause_or_resume, "P",
-                   acts_at_once=True, off=self._why_none),
-            Action("Stop the agent…", "stop", panel.ask_to_stop, "S", off=self._why_not_stop),
-            Action("Limits of the agent…", "edit", panel.ask_for_limits, "L", off=self._why_none),
-            Action("New token for the agent…", "key", panel.ask_for_token, "T", off=self._why_none),
-            Action("Revoke the agent…", "remove", panel.ask_to_revoke, off=self._why_none),
+            self.add_act,
+            *panel.actions_of_agent,
             Action("What the agent said and did", "agent", lambda: panel.show_tab("commands"), "1",
-                   off=self._why_none),
+                   off=panel.why_none),
             Action("Open tickets of the agent", "time_left", lambda: panel.show_tab("tickets"), "2",
-                   off=self._why_none),
+                   off=panel.why_none),
             Action("Limits and connections of the agent", "profile", lambda: panel.show_tab("limits"), "3",
-                   off=self._why_none),
-            Action("Its entries in the journal", "journal", self._open_entries, "J", off=self._why_none),
+                   off=panel.why_none),
+            Action("Its entries in the journal", "journal", self._open_entries, "J", off=panel.why_none),
             Shortcut("Ctrl+C", "Copy the chosen rows"),
         ]  # fmt: skip
 
@@ -206,7 +200,7 @@ class AgentsScreen(Screen):
                 "There is no agent yet.",
                 "An agent is a program, such as a coding agent, that asks for commands by MCP. Each has a "
                 "token, a profile, devices and limits of its own, and approves nothing.",
-                ("add", "Add an agent…", "add"),
+                (self.add_act, "Add an agent…", "add"),
             )
         else:
             self.place.say("Reading the agents…", "They come with the state of the service.")
@@ -215,12 +209,6 @@ class AgentsScreen(Screen):
         agent = self.state.agents.get(self.table.current_key())
         self.panel.setVisible(agent is not None)
         self.panel.show_agent(agent)
-
-    def _why_none(self) -> str:
-        return "" if self.panel.agent is not None else _NO_AGENT
-
-    def _why_not_stop(self) -> str:
-        return self._why_none() or self.panel.why_not_stop()
 
     # Wishes
 
@@ -235,12 +223,9 @@ class AgentsScreen(Screen):
         self._wanted = name
         self._show_agents()
 
-    def _act(self, key: str) -> None:
-        if key == "add":
-            self.add_agent()
-        else:
-            self.field.clear()
-            self.table.setFocus()
+    def _clear_filter(self) -> None:
+        self.field.clear()
+        self.table.setFocus()
 
     def _open_entries(self) -> None:
         if self.panel.agent is not None:

@@ -21,6 +21,8 @@ from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE, TYPE
 from app.widgets import painting
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
 from app.widgets.banner import Notice
 from app.widgets.buttons import Button
 from app.widgets.fields import TextField, TypedField
@@ -67,7 +69,6 @@ class DecisionBar(QWidget):
         grant_asked: the operator wants like requests to run without asking.
         second_asked: another operator is here and wants to approve with a key of their own.
         unlock_asked: the operator wants to unlock a key.
-        next_asked: the operator is done with a card that no longer waits.
         situation_changed: the guard ended, or the typed name changed.
         focus_to_park: what has the focus is about to be disabled; it belongs somewhere harmless.
     """
@@ -79,20 +80,21 @@ class DecisionBar(QWidget):
     grant_asked = Signal()
     second_asked = Signal()
     unlock_asked = Signal()
-    next_asked = Signal()
     situation_changed = Signal()
     focus_to_park = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, go_on: Action) -> None:
+        """`go_on` leads to the next request."""
         super().__init__()
         self.setAccessibleName("Decision")
         self.situation = DecisionContext()
+        self._make_actions()
         self._filled = 0.0
         self.error = AnswerError()
         self._stack = QStackedWidget()
         self._stack.setFixedHeight(HEIGHT)
         set_surface(self._stack, "raised")
-        self._stack.addWidget(self._answers())
+        self._stack.addWidget(self._answers(go_on))
         self._stack.addWidget(self._reason_row())
         self._line = GuardLine(self)
         vbox(self.error, self._line, self._stack, parent=self)
@@ -107,21 +109,37 @@ class DecisionBar(QWidget):
         self._fill.setDuration(GUARD_MS)
         self._fill.valueChanged.connect(self._line.fill)
 
-    def _answers(self) -> QWidget:
+    def _make_actions(self) -> None:
+        """To approve is not among them: who presses that has to be known, which no action tells."""
+        self.deny_act = Action(
+            "Deny, with a reason", "deny", self._open_reason, "D", off=lambda: deny_blocker(self.situation)
+        )
+        self.edit_act = Action(
+            "Edit, then approve", "edit", self.edit_asked.emit, "E", off=lambda: edit_blocker(self.situation)
+        )
+        self.grant_act = Action(
+            "Approve for this run, or for a scope",
+            "grant",
+            self.grant_asked.emit,
+            "G",
+            off=lambda: grant_blocker(self.situation),
+        )
+
+    def _answers(self, go_on: Action) -> QWidget:
         row = QWidget()
-        self.deny = Button("Deny…", "danger", "deny", "D", large=True)
-        self.edit = Button("Edit, then approve…", "normal", "edit", "E", large=True)
+        self.deny = ActionButton(self.deny_act, "danger", "Deny…", with_key=True, large=True)
+        self.edit = ActionButton(self.edit_act, words="Edit, then approve…", with_key=True, large=True)
         self.slots = Slots()
         self.code = CodeWords()
         self.hint = BlockerLabel()
         self.name_label = Label("", "body", "text2")
         self.name_field = TypedField("Name of the device, to approve", mono=True)
         self.name_field.setFixedWidth(180)
-        self.grant = Button("Approve for…", "normal", "grant", "G", large=True)
+        self.grant = ActionButton(self.grant_act, words="Approve for…", with_key=True, large=True)
         self.second = Button("Another operator…", "normal", "operator", large=True)
         self.approve = ApproveButton()
         self.unlock = Button("Unlock…", "normal", "key", large=True)
-        self.next = Button("Next request", "normal", "down", "J", large=True)
+        self.next = ActionButton(go_on, icon="down", with_key=True, large=True)
         hbox(
             self.deny,
             self.edit,
@@ -140,13 +158,9 @@ class DecisionBar(QWidget):
             margins=(SPACE.pane, 0, SPACE.pane, 0),
             spacing=SPACE.small,
         )
-        self.edit.clicked.connect(lambda *_: self.press_edit())
-        self.grant.clicked.connect(lambda *_: self.press_grant())
         self.second.clicked.connect(lambda *_: self.press_second())
-        self.deny.clicked.connect(lambda *_: self.open_reason())
         self.approve.clicked.connect(lambda *_: self.press_approve(self.approve.hand))
         self.unlock.clicked.connect(lambda *_: self.unlock_asked.emit())
-        self.next.clicked.connect(lambda *_: self.next_asked.emit())
         self.name_field.textChanged.connect(lambda *_: self.situation_changed.emit())
         return row
 
@@ -215,16 +229,16 @@ class DecisionBar(QWidget):
             (self.grant, bool(grant_why)),
             (self.name_field, final),
         )
-        self.deny.set_off(deny_why)
         self.approve.set_off(approve_why)
-        self.edit.set_off(edit_why)
-        self.grant.set_off(grant_why)
+        for action in (self.deny_act, self.edit_act, self.grant_act):
+            action.refresh()
         self.second.set_off(second_operator_blocker(now))
         locked = not now.key and not final
         uncounted = not locked and bool(operator_blocker(now, now.key))
         self.approve.setVisible(not locked and not final and not uncounted)
         self.unlock.setVisible(locked)
         self.unlock.set_words(key_words)
+        self.next.show_action()
         self.next.setVisible(final)
         self.deny.setVisible(not final)
         self.edit.setVisible(not final and not now.asks)
@@ -308,25 +322,13 @@ class DecisionBar(QWidget):
         elif self.name_field.isVisible():
             self.name_field.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def press_edit(self) -> None:
-        """E or a click."""
-        if not edit_blocker(self.situation):
-            self.edit_asked.emit()
-
-    def press_grant(self) -> None:
-        """G or a click."""
-        if not grant_blocker(self.situation):
-            self.grant_asked.emit()
-
     def press_second(self) -> None:
         """A click: another operator is here."""
         if self.situation.approvers > 1 and not second_operator_blocker(self.situation):
             self.second_asked.emit()
 
-    def open_reason(self) -> None:
-        """D or a click: ask for a reason; Enter denies, Esc goes back."""
-        if deny_blocker(self.situation):
-            return
+    def _open_reason(self) -> None:
+        """Ask for a reason; Enter denies, Esc goes back."""
         self.reason.clear()
         self._stack.setCurrentIndex(1)
         self.reason.setFocus(Qt.FocusReason.OtherFocusReason)

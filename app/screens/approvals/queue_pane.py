@@ -358,13 +358,18 @@ class QueuePane(QWidget):
         if one is not None and one.id != self._open and not self.model.syncing:
             self.chosen.emit(one.id)
 
-    def step(self, by: int) -> bool:
-        """Choose the next card, or the one before; False at an end, where there is none."""
-        row = self.model.row_of(self._open)
-        one = self.model.approval_at(row + by if row >= 0 else 0)
-        if one is not None:
+    def step(self, by: int) -> None:
+        """Choose the next card, or the one before; at an end nothing."""
+        if (one := self._at(by)) is not None:
             self.chosen.emit(one.id)
-        return one is not None
+
+    def has_at(self, by: int) -> bool:
+        """Whether there is a next card, or one before."""
+        return self._at(by) is not None
+
+    def _at(self, by: int) -> Approval | None:
+        row = self.model.row_of(self._open)
+        return self.model.approval_at(row + by if row >= 0 else 0)
 
     def after(self, approval: str) -> str:
         """The card to open when this one is done: the next that waits, else the first; empty for none."""

@@ -33,6 +33,7 @@ from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.state import AppState, Link
 from app.text import one_line
+from app.widgets.action import Action
 from app.widgets.banner import BannerKind
 from app.widgets.layouts import vbox
 from core.approvals.grants import GrantTerms, SignedGrant
@@ -64,7 +65,8 @@ class RequestController(QWidget):
     edited = Signal(object)
     result_known = Signal(str, object)
 
-    def __init__(self, clock: TimeLeft) -> None:
+    def __init__(self, clock: TimeLeft, go_on: Action) -> None:
+        """`go_on` leads to the next request."""
         super().__init__()
         self._clock = clock
         self._busy = ""
@@ -74,7 +76,7 @@ class RequestController(QWidget):
         self._outcome, self._outcome_failed = "", False
         self.answering = ""
         self.card = RequestView()
-        self.bar = DecisionBar()
+        self.bar = DecisionBar(go_on)
         vbox((self.card, 1), self.bar, parent=self)
         self.card.end_seen.connect(self.show_situation)
         self.bar.situation_changed.connect(self.show_situation)

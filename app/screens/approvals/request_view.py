@@ -361,13 +361,17 @@ class RequestView(QWidget):
             if part.isVisible() and part.box.reveal(number):
                 self.middle.ensureWidgetVisible(part.box)
 
+    def _found_in_bytes(self) -> list[int]:
+        parts = (self.sent.main, self.sent.others) if self.sent is not None else ()
+        return sorted({place.number for part in parts if part for place in part.places})
+
+    def why_no_finding(self) -> str:
+        """Why there is no finding to go to; empty when there is one."""
+        return "" if self._found_in_bytes() else "No finding has a place in the bytes."
+
     def next_finding(self) -> None:
         """Go to the next finding that has a place in the bytes."""
-        if self.sent is None:
-            return
-        parts = (self.sent.main, self.sent.others)
-        numbers = sorted({place.number for part in parts if part for place in part.places})
-        if numbers:
+        if numbers := self._found_in_bytes():
             self._finding = next((one for one in numbers if one > self._finding), numbers[0])
             self.reveal(self._finding)
 

@@ -55,7 +55,8 @@ class ApprovalsScreen(Screen):
         self._edited_one = ""
         self._reading: ReadHold | None = None
         self.queue = QueuePane(self._clock)
-        self.pane = RequestController(self._clock)
+        self.go_on_act = Action("Next request", "approvals", self.step_on, "J", off=self._why_no_next)
+        self.pane = RequestController(self._clock, self.go_on_act)
         self.card, self.bar = self.pane.card, self.pane.bar
         self._build()
         self._tick = QTimer(self)
@@ -79,7 +80,6 @@ class ApprovalsScreen(Screen):
         self.card.copied.connect(lambda: self.nav.toast("Copied the exact bytes"))
         self.card.run_wanted.connect(lambda run: self.nav.open("runs", OpenRun(run)))
         self.card.undo_wanted.connect(self._open_undo)
-        self.bar.next_asked.connect(self._go_on)
         self.bar.focus_to_park.connect(self._park_focus)
         self.pane.decided.connect(self._decided)
         self.pane.not_decided.connect(self._refresh_open)
@@ -132,8 +132,40 @@ class ApprovalsScreen(Screen):
         self._sync_hold()
 
     def shortcuts(self) -> list[Shortcut | Action]:
-        """The keys of this screen."""
-        return approvals_keys(self)
+        """The keys of this screen; letters act only when no text field has the focus."""
+        bar, card = self.bar, self.card
+        return [
+            self.go_on_act,
+            Action(
+                "Request before",
+                "approvals",
+                lambda: self.queue.step(-1),
+                "K",
+                off=self._why_none_before,
+            ),
+            Shortcut(
+                "Ctrl+Return",
+                "Approve once; first to what is still to be read or typed",
+                act_by=bar.press_approve,
+            ),
+            Shortcut("Ctrl+Enter", "Approve once (number pad)", act_by=bar.press_approve),
+            bar.deny_act,
+            bar.edit_act,
+            bar.grant_act,
+            Action("Next finding in the bytes", "search", card.next_finding, "F", off=card.why_no_finding),
+            Action(
+                "Before you decide: to the helpers",
+                "approvals",
+                self._focus_helpers,
+                "B",
+                off=self._why_no_helpers,
+            ),
+            Action("Filter the queue", "filter", self.queue.focus_filter, "/"),
+            Shortcut("Up", "Request before, in the queue"),
+            Shortcut("Down", "Next request, in the queue"),
+            Shortcut("Return", "From the queue into the card, to what is to be read to its end"),
+            Shortcut("Ctrl+End", "In the card: to the end of the box that has the keyboard"),
+        ]
 
     def panes(self) -> list[QWidget]:
         """Queue, card, bar."""
@@ -262,14 +294,23 @@ class ApprovalsScreen(Screen):
     def _show_known(self) -> None:
         self.nothing.show_known(self.state.loaded and self.state.service.link is Link.CONNECTED)
 
-    def step_on(self) -> None:
-        """The next card; from the last one, when it is done, to what still waits, as its button says."""
-        if not self.queue.step(1) and self.bar.next.isVisible():
-            self._go_on()
+    @property
+    def _is_done(self) -> bool:
+        shown = self.card.approval
+        return bool(self._open) and shown is not None and shown.state is not ApprovalState.WAITING
 
-    def step_back(self) -> None:
-        """The card before."""
-        self.queue.step(-1)
+    def step_on(self) -> None:
+        """The next card; from one that is done, to what still waits."""
+        if self._is_done:
+            self._go_on()
+        else:
+            self.queue.step(1)
+
+    def _why_no_next(self) -> str:
+        return "" if self._is_done or self.queue.has_at(1) else "No request stands below this one."
+
+    def _why_none_before(self) -> str:
+        return "" if self.queue.has_at(-1) else "No request stands above this one."
 
     def _go_on(self) -> None:
         """Leave a card that is done for the next that waits."""
@@ -393,10 +434,16 @@ class ApprovalsScreen(Screen):
 
     # The focus
 
-    def focus_helpers(self) -> None:
+    def _why_no_helpers(self) -> str:
+        if not self._open:
+            return "No request is open."
+        has = self.card.helpers.buttons and not self.card.helpers.isHidden()
+        return "" if has else "Nothing can be looked up for this request."
+
+    def _focus_helpers(self) -> None:
         """From wherever the keyboard is to what helps to decide."""
-        if self._open and self.card.helpers.focus_first():
-            self.card.middle.ensureWidgetVisible(self.card.helpers)
+        self.card.helpers.focus_first()
+        self.card.middle.ensureWidgetVisible(self.card.helpers)
 
     def _focus_card(self) -> None:
         if self._open:
@@ -411,27 +458,3 @@ class ApprovalsScreen(Screen):
         focus = self.focusWidget()
         if focus is not None and focus.hasFocus() and self.stack.isAncestorOf(focus):
             self._park_focus()
-
-
-def approvals_keys(screen: ApprovalsScreen) -> list[Shortcut | Action]:
-    """Letters act only when no text field has the focus."""
-    return [
-        Action("Next request", "approvals", screen.step_on, "J"),
-        Action("Request before", "approvals", screen.step_back, "K"),
-        Shortcut(
-            "Ctrl+Return",
-            "Approve once; first to what is still to be read or typed",
-            act_by=screen.bar.press_approve,
-        ),
-        Shortcut("Ctrl+Enter", "Approve once (number pad)", act_by=screen.bar.press_approve),
-        Action("Deny, with a reason", "deny", screen.bar.open_reason, "D"),
-        Action("Edit, then approve", "edit", screen.bar.press_edit, "E"),
-        Action("Approve for this run, or for a scope", "grant", screen.bar.press_grant, "G"),
-        Action("Next finding in the bytes", "search", screen.card.next_finding, "F"),
-        Action("Before you decide: to the helpers", "approvals", screen.focus_helpers, "B"),
-        Action("Filter the queue", "filter", screen.queue.focus_filter, "/"),
-        Shortcut("Up", "Request before, in the queue"),
-        Shortcut("Down", "Next request, in the queue"),
-        Shortcut("Return", "From the queue into the card, to what is to be read to its end"),
-        Shortcut("Ctrl+End", "In the card: to the end of the box that has the keyboard"),
-    ]

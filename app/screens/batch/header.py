@@ -8,8 +8,9 @@ from PySide6.QtWidgets import QWidget
 from app.screens.batch.inline_edit import InlineEdit
 from app.text import plural
 from app.theme.tokens import FRAME, SPACE
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
 from app.widgets.badges import ProductionTag
-from app.widgets.buttons import Button
 from app.widgets.fields import TextField, mark_failed
 from app.widgets.labels import Label, separator, set_surface
 from app.widgets.layouts import hbox, vbox
@@ -20,17 +21,12 @@ class BatchHeader(QWidget):
 
     Signals:
         renamed(name), targets_typed(filter): while the operator types.
-        save_wanted, open_wanted, plan_wanted, run_wanted: what was pressed.
     """
 
     renamed = Signal(str)
     targets_typed = Signal(str)
-    save_wanted = Signal()
-    open_wanted = Signal()
-    plan_wanted = Signal()
-    run_wanted = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, open_: Action, save: Action, plan: Action, run: Action) -> None:
         super().__init__()
         set_surface(self, "base")
         self.name = InlineEdit("Name of the batch", "title", least=60, most=300)
@@ -41,20 +37,10 @@ class BatchHeader(QWidget):
         self.targets.textEdited.connect(self.targets_typed)
         self.count = Label("", "head")
         self.production = ProductionTag(0)
-        self.open = Button("Open…", "ghost", icon="open")
-        self.save = Button("Save")
-        self.plan = Button("Plan", key="F5")
-        self.run = Button("Run", "primary", icon="run")
-        self.save.setToolTip("Save (Ctrl+S)")
-        self.open.setToolTip("Open a saved batch or an example (Ctrl+O)")
-        self.plan.setToolTip("Ask the policy about every step on every device; nothing is sent (F5)")
-        for button, signal in (
-            (self.open, self.open_wanted),
-            (self.save, self.save_wanted),
-            (self.plan, self.plan_wanted),
-            (self.run, self.run_wanted),
-        ):
-            button.clicked.connect(lambda _on=False, signal=signal: signal.emit())
+        self.open = ActionButton(open_, "ghost")
+        self.save = ActionButton(save, icon="")
+        self.plan = ActionButton(plan, words="Plan", icon="", with_key=True)
+        self.run = ActionButton(run, "primary", "Run")
         self.error = Label("", "meta", "fail", wrap=True)
         self.error.setContentsMargins(SPACE.pane, 0, SPACE.pane, 6)
         self.error.hide()
@@ -96,7 +82,7 @@ class BatchHeader(QWidget):
         self.mark.set_tone("accent" if asking_name else "warn")
         self.mark.setText(words)
         self.mark.setVisible(bool(words))
-        self.save.set_off("" if unsaved or asking_name else "Everything is saved.")
+        self.save.action.set_off("" if unsaved or asking_name else "Everything is saved.")
 
     def show_devices(self, matched: int, production: int, error: str) -> None:
         """Say how many devices the filter means now, or what is wrong with it."""
@@ -108,9 +94,8 @@ class BatchHeader(QWidget):
         self.count.set_tone("text" if matched else "warn")
         self.production.set_count(0 if error else production)
 
-    def show_run(self, matched: int, asks: bool, off: str) -> None:
+    def show_run(self, matched: int, asks: bool) -> None:
         """Name the button by how many devices it means; `asks`: a question follows."""
         self.run.set_words(f"Run on {matched}{'…' if asks else ''}" if matched else "Run")
-        self.run.set_off(off)
-        if not off:
-            self.run.setToolTip("Run (Ctrl+Enter)")
+        self.run.action.refresh()
+        self.plan.action.refresh()

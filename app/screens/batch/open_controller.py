@@ -53,7 +53,6 @@ class OpenController(QObject):
         self._proposal: Query[Proposal] | None = None
         self._asking_name = False
         self.recent: list[str] = []
-        head.open_wanted.connect(self.ask)
         head.name.entered.connect(self._name_entered)
         head.name.editingFinished.connect(self._name_left)
         files.name_wanted.connect(self._ask_name)

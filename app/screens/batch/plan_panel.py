@@ -13,7 +13,7 @@ from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.buttons import Button, IconButton
-from app.widgets.empty_state import Action, ContentOrEmpty
+from app.widgets.empty_state import ContentOrEmpty, Offer
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from core.batch.models import Plan
 
@@ -157,7 +157,7 @@ class PlanPanel(QWidget):
             self.nothing.say(NO_DEVICE, CHANGE_FILTER, ("filter", "Change the filter", "edit"))
         self._choose()
 
-    def show_no_plan(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
+    def show_no_plan(self, heading: str, sentence: str = "", offer: Offer | None = None) -> None:
         """Say why there is no plan, and what to do."""
         self.plan = None
         self.matrix.show_plan(None)
@@ -165,7 +165,7 @@ class PlanPanel(QWidget):
         self.what.setText("")
         self.counts.show_counts({}, False)
         self.state.set_text("")
-        self.nothing.say(heading, sentence, action)
+        self.nothing.say(heading, sentence, offer)
         self._choose()
 
     def say_old(self, words: str) -> None:

@@ -27,7 +27,7 @@ from app.screens.batch.shortcut_filter import ShortcutFilter
 from app.screens.batch.step_annotations import StepAnnotations
 from app.screens.batch.step_form import StepForm, id_error, why_no_form
 from app.screens.batch.step_source import StepSource, TextKind
-from app.screens.batch.steps_panel import StepsPanel
+from app.screens.batch.steps_panel import StepActions, StepsPanel
 from app.screens.batch.target_matcher import TargetMatcher
 from app.screens.batch.tool_catalog import ToolCatalog, ToolEntry
 from app.screens.batch.tools_panel import ToolsPanel
@@ -48,7 +48,6 @@ from core.schema_forms.json_values import UNSET, path_text
 MOST_TRIED = 20
 """Arguments with expressions of which the values are shown."""
 _FILTER = ("filter", "Change the filter", "edit")
-_PLAN = ("plan", "Plan now", "refresh")
 
 
 class BatchScreen(Screen):
@@ -71,11 +70,12 @@ class BatchScreen(Screen):
         self.notes = StepAnnotations(self)
         self.matching = TargetMatcher()
         self._plan: Plan | None = None
-        self.head = BatchHeader()
+        self._make_actions()
+        self.head = BatchHeader(self.open_act, self.save_act, self.plan_act, self.run_act)
         self._notices = NoticeBox()
         self.notice = self._notices.notice
         self.tools = ToolsPanel()
-        self.steps = StepsPanel()
+        self.steps = StepsPanel(self.steps_acts)
         self.step = StepForm()
         self.text = StepSource()
         self.dock = PlanPanel()
@@ -84,6 +84,41 @@ class BatchScreen(Screen):
         self._build()
         self._connect()
         self._keys = ShortcutFilter(self, self.editor.undo_stack)
+
+    def _make_actions(self) -> None:
+        stack = self.editor.undo_stack
+        self.steps_acts = StepActions(
+            tools=Action("Add a tool", "add", self._show_tools, "A"),
+            ask=Action("Add an approval step", "approvals", self._add_approval, "Q"),
+            undo=Action(
+                "Undo", "undo", stack.undo, "Ctrl+Z",
+                off=lambda: "" if stack.canUndo() else "There is nothing to undo.",
+            ),
+            redo=Action(
+                "Redo", "redo", stack.redo, "Ctrl+Shift+Z",
+                off=lambda: "" if stack.canRedo() else "Nothing was undone.",
+            ),
+            double=Action(
+                "Double the step", "copy", self.editor.double, "Ctrl+D", label="Double", off=self._why_no_step
+            ),
+            about=Action(
+                "Inputs, waves and notes of the batch", "note", self._open_batch_form, "B",
+                tip="Inputs, what follows a failure, waves, notes (B)",
+            ),
+        )  # fmt: skip
+        self.save_act = Action("Save", "save", self._save, "Ctrl+S", tip="Save (Ctrl+S)")
+        self.open_act = Action(
+            "Open…", "open", self._ask_which, "Ctrl+O",
+            tip="Open a saved batch or an example (Ctrl+O)",
+        )  # fmt: skip
+        self.plan_act = Action(
+            "Plan; nothing is sent", "batch", self._plan_now, "F5", off=self._why_no_plan,
+            tip="Ask the policy about every step on every device; nothing is sent (F5)",
+        )  # fmt: skip
+        self.run_act = Action(
+            "Run…", "run", self._run, "Ctrl+Return", acts_at_once=True, off=self._why_no_run,
+            tip="Run (Ctrl+Enter)",
+        )  # fmt: skip
 
     def _build(self) -> None:
         vbox(self.head, self._notices, separator(), (self.panes_at.rows, 1), parent=self)
@@ -95,9 +130,6 @@ class BatchScreen(Screen):
         editor.replaced.connect(self._replaced)
         head.renamed.connect(editor.rename)
         head.targets_typed.connect(editor.set_targets)
-        head.save_wanted.connect(self._save)
-        head.plan_wanted.connect(self._plan_now)
-        head.run_wanted.connect(self._run)
         self.tools.add_wanted.connect(self._add)
         self.tools.typed.connect(self._add_by_key)
         self.tools.proposal_wanted.connect(self.opening.propose)
@@ -106,9 +138,8 @@ class BatchScreen(Screen):
         self.tools.list.drag_ended.connect(view.stop_dragging)
         self.shelf.changed.connect(self._show_offer)
         self.steps.serve(editor)
-        view.add_wanted.connect(self.panes_at.show_tools)
+        view.add_wanted.connect(self.steps_acts.tools.trigger)
         view.opened.connect(self.step.focus_first)
-        self.steps.tools_wanted.connect(self.panes_at.show_tools)
         self.steps.example_wanted.connect(self.files.open_example)
         self.steps.recent_wanted.connect(self.files.open_saved)
         self.opening.recent_changed.connect(self._keep_recent)
@@ -116,7 +147,7 @@ class BatchScreen(Screen):
         self.notes.judged.connect(self._show_notes)
         self.text.edited.connect(editor.take_text)
         self.planner.planned.connect(self._show_plan)
-        self.dock.acted.connect(self._act_on_dock)
+        self.dock.acted.connect(lambda _key: self._change_filter())
         self.planner.stale.connect(self._show_no_plan)
         self.planner.failed.connect(self._show_no_plan)
         self.explainer.explained.connect(self.step.judgement.show_decision)
@@ -213,30 +244,28 @@ class BatchScreen(Screen):
 
     def shortcuts(self) -> list[Shortcut | Action]:
         """The keys of comp 03. Delete, X and P belong to the list of steps."""
-        stack = self.editor.undo_stack
+        acts, no_step = self.steps_acts, self._why_no_step
         return [
-            Action("Add a tool", "add", self.panes_at.show_tools, "A"),
-            Action("Move the step up", "up", lambda: self.editor.move(False), "Alt+Up"),
-            Action("Move the step down", "down", lambda: self.editor.move(True), "Alt+Down"),
-            Action("Double the step", "copy", self.editor.double, "Ctrl+D"),
-            Action("Add an approval step", "approvals", self._add_approval, "Q"),
-            Action(
-                "Make a batch of the words in the search", "search", self.tools.ask_proposal, "Alt+Return"
-            ),
-            Action("Inputs, waves and notes of the batch", "note", self._open_batch_form, "B"),
+            acts.tools,
+            Action("Move the step up", "up", lambda: self.editor.move(False), "Alt+Up", off=no_step),
+            Action("Move the step down", "down", lambda: self.editor.move(True), "Alt+Down", off=no_step),
+            acts.double,
+            acts.ask,
+            self.tools.propose_act,
+            acts.about,
             Shortcut("R", "Recover the step above, or no longer"),
             Shortcut("P", "Run in parallel with the next one, or no longer"),
             Shortcut("X", "Switch the step off, or on"),
             Shortcut("Delete", "Delete the step; in Open…, the saved batch"),
             Shortcut("F2", "In Open…: rename the saved batch"),
             Shortcut("Return", "Go on into the form"),
-            Action("Undo", "undo", stack.undo, "Ctrl+Z"),
-            Action("Redo", "redo", stack.redo, "Ctrl+Shift+Z"),
-            Shortcut(REDO_TOO, "Redo, too", lambda _hand: stack.redo()),
-            Action("Save", "save", self._save, "Ctrl+S"),
-            Action("Open…", "open", self.opening.ask, "Ctrl+O"),
-            Action("Plan; nothing is sent", "batch", self._plan_now, "F5"),
-            Action("Run…", "run", self._run, "Ctrl+Return", acts_at_once=True),
+            acts.undo,
+            acts.redo,
+            Shortcut(REDO_TOO, "Redo, too", lambda _hand: acts.redo.trigger()),
+            self.save_act,
+            self.open_act,
+            self.plan_act,
+            self.run_act,
         ]
 
     def primary_filter(self) -> QWidget:
@@ -281,6 +310,9 @@ class BatchScreen(Screen):
         self.panes_at.fit()
 
     # Tools
+
+    def _show_tools(self) -> None:
+        self.panes_at.show_tools()
 
     def _add(self, tool_name: str, place: int | None = None) -> None:
         of, self._recovered = self._recovered, 0
@@ -487,23 +519,19 @@ class BatchScreen(Screen):
             self.dock.show_no_plan("The filter cannot be read.", self.matching.error, _FILTER)
         elif not self.editor.content.steps:
             line = "Add a step to see what it would do."
-            self.dock.show_no_plan("No plan yet.", line, ("tools", "Add a tool", "add"))
+            self.dock.show_no_plan("No plan yet.", line, (self.steps_acts.tools, "Add a tool", "add"))
         elif self.state.loaded and not matched:
             self.dock.show_no_plan(NO_DEVICE, CHANGE_FILTER, _FILTER)
         elif words == PLANNING:
             self.dock.show_no_plan("Planning…", "Nothing is sent.")
         else:
-            self.dock.show_no_plan("No plan yet.", f"{words[:1].upper()}{words[1:]}".rstrip(".") + ".", _PLAN)
+            line = f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."
+            self.dock.show_no_plan("No plan yet.", line, (self.plan_act, "Plan now", "refresh"))
         self.panes_at.fit()
 
-    def _act_on_dock(self, key: str) -> None:
-        if key == "tools":
-            self.panes_at.show_tools()
-        elif key == "plan":
-            self._plan_now()
-        else:
-            self.head.targets.setFocus(Qt.FocusReason.OtherFocusReason)
-            self.head.targets.selectAll()
+    def _change_filter(self) -> None:
+        self.head.targets.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.head.targets.selectAll()
 
     def _choose_planned(self, place: int) -> None:
         if self._plan is not None and place < len(self._plan.steps):
@@ -515,16 +543,23 @@ class BatchScreen(Screen):
         self._notices.hide()
         self.files.save()
 
+    def _ask_which(self) -> None:
+        self.opening.ask()
+
+    def _why_no_step(self) -> str:
+        return "" if self.editor.current is not None else "No step is chosen."
+
+    def _why_no_plan(self) -> str:
+        return self.matching.why_off(bool(self.editor.content.steps))
+
+    def _why_no_run(self) -> str:
+        return "A run is being started." if self.runner.busy else self._why_no_plan()
+
     def _show_run(self) -> None:
-        why_off = self.matching.why_off(bool(self.editor.content.steps))
         asks = self.matching.asks or (self._plan is not None and needs_question(self._plan))
-        busy = "A run is being started." if self.runner.busy else ""
-        self.head.show_run(len(self.matching.devices), asks, busy or why_off)
-        self.head.plan.set_off(why_off)
+        self.head.show_run(len(self.matching.devices), asks)
 
     def _run(self) -> None:
-        if not self.head.run.isEnabled():
-            return
         self._notices.hide()
         # What would be sent must be what is to be read on the screen.
         if problem := self.text.problem or self.step.unsent():

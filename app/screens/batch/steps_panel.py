@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -10,13 +11,14 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.screens.batch.document import BatchDocument
-from app.screens.batch.document_controller import THE_BATCH, DocumentController
+from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.document_io import examples
 from app.screens.batch.steps_view import StepsView
 from app.screens.batch.text import one_line, settings_line
 from app.text import plural
 from app.theme.tokens import SPACE
-from app.widgets.buttons import Button, IconButton
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton, ActionIconButton, ActionLink
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import ElidedLabel, Label, Link, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
@@ -27,29 +29,38 @@ from core.batch.models import flatten
 FIRST_EXAMPLES = ("first-steps", "look-at-this-computer", "clean-when-full")
 
 
+@dataclass(frozen=True, slots=True)
+class StepActions:
+    """What the screen can do with the steps, and with the batch that they make."""
+
+    tools: Action
+    ask: Action
+    undo: Action
+    redo: Action
+    double: Action
+    about: Action
+
+
 class StepsPanel(QWidget):
     """Cards, or the first things one can do.
 
     Signals:
-        tools_wanted: show the tools, to add one.
         example_wanted(path): begin with this example.
         recent_wanted(name): open this saved batch again.
     """
 
-    tools_wanted = Signal()
     example_wanted = Signal(object)
     recent_wanted = Signal(str)
 
-    def __init__(self) -> None:
+    def __init__(self, acts: StepActions) -> None:
         super().__init__()
         set_surface(self, "base")
         self.setAccessibleName("Steps of the batch")
         self.count = Label("", tone="text3")
-        self.undo = IconButton("undo", "Undo", key="Ctrl+Z")
-        self.redo = IconButton("redo", "Redo", key="Ctrl+Shift+Z")
-        self.ask = IconButton("approvals", "Add an approval step", key="Q")
-        self.tools = Button("Tools", "ghost", icon="add", key="A")
-        self.tools.clicked.connect(self.tools_wanted)
+        self._acts = acts
+        self.undo, self.redo = ActionIconButton(acts.undo), ActionIconButton(acts.redo)
+        self.ask = ActionIconButton(acts.ask)
+        self.tools = ActionButton(acts.tools, "ghost", "Tools", with_key=True)
         self.hint = Label("Alt+↑ ↓ moves", tone="text3")
         head = hbox(margins=(12, 4, 12, 4), spacing=4)
         head.addWidget(Label("Steps", "head"))
@@ -62,13 +73,11 @@ class StepsPanel(QWidget):
         head.addWidget(self.redo)
         head.addSpacing(4)
         head.addWidget(self.hint)
-        self.about = Link("The batch", "meta")
-        self.about.setToolTip("Inputs, what follows a failure, waves, notes (B)")
+        self.about = ActionLink(acts.about, "The batch", "meta")
         self.settings = ElidedLabel("", "meta", "text3")
         about = hbox(self.about, (self.settings, 1), margins=(12, 0, 12, 0), spacing=8)
-        self.view = StepsView()
-        self.empty = _NoSteps()
-        self.empty.tools_wanted.connect(self.tools_wanted)
+        self.view = StepsView(acts.double)
+        self.empty = _NoSteps(acts.tools)
         self.empty.example_wanted.connect(self.example_wanted)
         self.empty.recent_wanted.connect(self.recent_wanted)
         self.stack = QStackedWidget()
@@ -85,12 +94,7 @@ class StepsPanel(QWidget):
         view.delete_wanted.connect(editor.remove)
         view.switch_wanted.connect(editor.switch)
         view.group_wanted.connect(editor.group)
-        view.double_wanted.connect(editor.double)
         view.recover_wanted.connect(editor.recover)
-        self.undo.clicked.connect(editor.undo_stack.undo)
-        self.redo.clicked.connect(editor.undo_stack.redo)
-        self.ask.clicked.connect(editor.add_approval)
-        self.about.clicked.connect(lambda: editor.choose(THE_BATCH))
         self._editor = editor
         editor.saved_changed.connect(self._show_undo)
         self._show_undo()
@@ -127,33 +131,29 @@ class StepsPanel(QWidget):
 
     def _show_undo(self) -> None:
         stack = self._editor.undo_stack
-        for button, can, word, what in (
-            (self.undo, stack.canUndo(), "Undo", stack.undoText()),
-            (self.redo, stack.canRedo(), "Redo", stack.redoText()),
-        ):
-            button.setEnabled(can)
-            button.setAccessibleName(f"{word} {what}".strip())
+        self._acts.undo.set_label(f"Undo {stack.undoText()}".strip())
+        self._acts.redo.set_label(f"Redo {stack.redoText()}".strip())
+        self._acts.undo.refresh()
+        self._acts.redo.refresh()
 
 
 class _NoSteps(ScrollArea):
     """The empty batch: what adds a step, and below it batches that were open lately, and three examples."""
 
-    tools_wanted = Signal()
     example_wanted = Signal(object)
     recent_wanted = Signal(str)
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Action) -> None:
         super().__init__()
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.state = EmptyState(
             "This batch has no steps yet.",
             "A step calls one tool on each device. Nothing is sent until you press Run.",
-            ("tools", "Add a tool", "add"),
+            (tools, "Add a tool", "add"),
         )
         self.state.setProperty("clear", "true")
         self.first = self.state.button
         self.first.set_words("Add a tool", key="A")
-        self.state.acted.connect(lambda _key: self.tools_wanted.emit())
         self.state.more.setSpacing(SPACE.small)
         self.state.more.addSpacing(SPACE.medium)
         self._recent = vbox(spacing=2)

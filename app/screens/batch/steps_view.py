@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, QPoint, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QApplication, QListView, QMenu, QStyle, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QApplication, QListView, QStyle, QStyleOptionViewItem, QWidget
 
 from app.items.item_view import ItemDelegate, ItemView
 from app.items.keyed_model import Index
@@ -20,6 +20,8 @@ from app.theme.status_styles import risk_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionMenu
 from app.widgets.shortcut_label import paint_key_cap
 
 SCROLL_EDGE = 28
@@ -33,7 +35,7 @@ class StepsView(ItemView, QListView):
     Signals:
         chosen(current, marked): another step is open (0: none), or others are marked (a frozenset of keys).
         move_wanted(keys, place): put these steps before what stands at `place`.
-        delete_wanted, switch_wanted, group_wanted, double_wanted, recover_wanted: for the marked steps.
+        delete_wanted, switch_wanted, group_wanted, recover_wanted: for the marked steps.
         add_wanted: the row at the end was clicked.
         opened: Enter: go on into the form.
     """
@@ -43,13 +45,14 @@ class StepsView(ItemView, QListView):
     delete_wanted = Signal()
     switch_wanted = Signal()
     group_wanted = Signal()
-    double_wanted = Signal()
     recover_wanted = Signal()
     add_wanted = Signal()
     opened = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, double: Action, parent: QWidget | None = None) -> None:
+        """`double` is the screen's act for the marked steps."""
         super().__init__("Steps", parent, multiple=True)
+        self._double = double
         self.steps = StepsModel(self)
         self._silent = False
         self._pressed_at: QPoint | None = None
@@ -137,9 +140,9 @@ class StepsView(ItemView, QListView):
         """What can be done with the marked steps."""
         if not self.current_key():
             return
-        menu = QMenu(self)
+        menu = ActionMenu("What can be done with the marked steps", self)
+        menu.addAction(self._double)
         for words, keys, act in (
-            ("Double", "Ctrl+D", self.double_wanted),
             ("In parallel, or no longer", "P", self.group_wanted),
             ("Recover the step above, or no longer", "R", self.recover_wanted),
             ("Switch off, or on", "X", self.switch_wanted),

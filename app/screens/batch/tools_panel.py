@@ -23,9 +23,11 @@ from app.text import plural
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionLink
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
-from app.widgets.labels import Label, Link, set_surface
+from app.widgets.labels import Label, set_surface
 from app.widgets.layouts import STRETCH, hbox
 from core.errors import QuarterdeckError
 from core.fleet.models import ToolHit
@@ -51,6 +53,12 @@ class ToolsPanel(QFrame):
         super().__init__()
         set_surface(self, "base")
         self.setAccessibleName("Tools")
+        self.propose_act = Action(
+            "Make a batch of the words in the search", "search", self._ask_proposal, "Alt+Return",
+            label="Make a batch of these words",
+            tip="Words joined by “and”, “then” or commas become steps; nothing is sent.",
+            off=lambda: "" if self.search.text().strip() else "The search of the tools is empty.",
+        )  # fmt: skip
         self._offer = CatalogState()
         self._floating = False
         self._found: Query[list[ToolHit]] | None = None
@@ -71,9 +79,7 @@ class ToolsPanel(QFrame):
         self.place = ContentOrEmpty(self.list)
         self.place.empty.acted.connect(lambda _key: self.search.clear())
         column.addWidget(self.place, 1)
-        self.propose = Link("Make a batch of these words", "meta")
-        self.propose.setToolTip("Words joined by “and”, “then” or commas become steps; nothing is sent.")
-        self.propose.clicked.connect(self.ask_proposal)
+        self.propose = ActionLink(self.propose_act, role="meta")
         self.propose.hide()
         column.addLayout(hbox(self.propose, STRETCH, margins=(12, 0, 8, 8)))
         self.search.textChanged.connect(lambda _text: self._look())
@@ -105,10 +111,8 @@ class ToolsPanel(QFrame):
             self, link, lambda _hits: self._show_found(), self._fail, "search the tools", PAUSE_MS
         )
 
-    def ask_proposal(self) -> None:
-        """Have a batch made of what stands in the search."""
-        if words := self.search.text().strip():
-            self.proposal_wanted.emit(words)
+    def _ask_proposal(self) -> None:
+        self.proposal_wanted.emit(self.search.text().strip())
 
     def _look(self) -> None:
         """What is searched for is another thing."""

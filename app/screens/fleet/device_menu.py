@@ -16,6 +16,8 @@ from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME
 from app.screens.fleet.devices_view import copy_rows
 from app.screens.targets import OpenQuery
 from app.text import plural
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionMenu
 from core.fleet.models import Device
 
 _KEYS = [column.key for column in DEVICE_COLUMNS]
@@ -34,7 +36,7 @@ def open_menu(screen: FleetActions, column: int, point: QPoint) -> QMenu:
 
 def device_menu(screen: FleetActions, column: int = -1) -> QMenu:
     """What can be done with the devices that are chosen, or marked; nothing here sends anything by itself."""
-    menu = QMenu(screen)
+    menu = ActionMenu("What can be done with the chosen devices", screen)
     listing = screen.listing
     current = screen.state.devices.get(listing.current_key())
     if current is None:
@@ -43,13 +45,18 @@ def device_menu(screen: FleetActions, column: int = -1) -> QMenu:
     # Of a device beside those that are marked, the menu is about that one alone.
     names = group if name in group else [name]
     several = plural(len(names), "device") if len(names) > 1 else ""
-    meant = not group or bool(several)  # the screen's keys are for the same devices
+    meant = not group or bool(several)  # the screen's own acts are for the same devices
     _add(menu, f"Page of {name}", "Return", partial(listing.opened.emit, name))
-    _add(menu, f"Call a tool of {name}…", "C", screen.call_tool)
-    _add(menu, f"MCP servers of {name}", "M", screen.show_servers)
-    pictures = partial(screen.take_pictures, names if several else [])
-    _add(menu, f"Take pictures of {several}" if several else "Take picture", "T" * meant, pictures)
-    _add(menu, f"Run a batch on {several or name}…", "R" * bool(several), partial(screen.run_on, names))
+    _offer(menu, screen.call_act, f"Call a tool of {name}…")
+    _offer(menu, screen.servers_act, f"MCP servers of {name}")
+    if meant:
+        _offer(menu, screen.picture_act, f"Take pictures of {several}" if several else "Take picture")
+    else:
+        _add(menu, "Take picture", "", partial(screen.take_pictures, []))
+    if several:
+        _offer(menu, screen.run_act, f"Run a batch on {several}…")
+    else:
+        _add(menu, f"Run a batch on {name}…", "", partial(screen.run_on, names))
     marked = set(listing.view.marked_keys()) <= listing.marks
     _add(menu, "Take the mark away" if marked else "Mark", "Space", partial(listing.toggle_mark, name))
     menu.addSeparator()
@@ -94,12 +101,18 @@ def _shortened(words: str) -> str:
     return words if len(words) <= LONGEST_WORDS else f"{words[: LONGEST_WORDS - 1]}…"
 
 
+def _offer(menu: QMenu, action: Action, label: str) -> None:
+    """Add an act of the screen under words that name the device."""
+    action.set_label(label)
+    menu.addAction(action)
+
+
 def _add(menu: QMenu, words: str, key: str, act: Callable[[], object]) -> None:
     # A single & would mark the letter after it as a key.
     action = QAction(words.replace("&", "&&"), menu)
     action.triggered.connect(lambda *_: act())
     if key:
-        # Shown only: the keys themselves are the screen's.
+        # Shown only: the keys themselves are the list's.
         action.setShortcut(QKeySequence(key))
         action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         action.setShortcutVisibleInContextMenu(True)

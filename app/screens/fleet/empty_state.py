@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.text import plural
 from app.theme.theme import theme_of
+from app.widgets.action import Action
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import set_surface
 
@@ -14,11 +15,12 @@ from app.widgets.labels import set_surface
 class NoDevices(EmptyState):
     """Lies over the list below its heads, so that the list goes on to follow what changes.
 
-    Signals (as `EmptyState`): acted("pair"): pair a device; acted("clear"): take the filter away.
+    Signals (as `EmptyState`): acted("clear"): take the filter away.
     """
 
-    def __init__(self, listing: QWidget) -> None:
+    def __init__(self, listing: QWidget, pair: Action) -> None:
         super().__init__(parent=listing)
+        self._pair = pair
         set_surface(self, "base")
         self._listing = listing
         listing.installEventFilter(self)
@@ -34,7 +36,7 @@ class NoDevices(EmptyState):
             self.say("No device matches this filter.", line, ("clear", "Clear the filter", "clear"))
         else:
             line = "A device gets a name here, and a string to paste there. It dials in, or is dialled."
-            self.say("No device is known yet.", line, ("pair", "Pair a device…", "add"))
+            self.say("No device is known yet.", line, (self._pair, "Pair a device…", "add"))
         if not shown:
             self._cover()
             self.raise_()

@@ -14,17 +14,13 @@ from app.screens.fleet.device_tiles import GROUPINGS
 from app.text import count_words, plural
 from app.theme.theme import theme_of
 from app.widgets import painting
-from app.widgets.buttons import Button, Segmented
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
+from app.widgets.buttons import Segmented
 from app.widgets.fields import DropDown
-from app.widgets.labels import escaped_tooltip
 from app.widgets.section import ScreenHead
 
 LEAST_FILTER, MOST_FILTER, NARROW = 112, 320, 1100
-# Measured with a device client on a screen of 1920 × 1080 pixels.
-LIVE_TIP = (
-    "Keeps the pictures of the tiles in sight fresh (L). Each is a command like any other: a device costs "
-    "the journal about 140 entries a minute, and 0.2 MB (a still screen) to 0.8 MB (one that always changes)."
-)
 
 
 class FleetHeader(ScreenHead):
@@ -32,15 +28,13 @@ class FleetHeader(ScreenHead):
 
     Signals:
         wall_chosen(bool), group_chosen(name), size_chosen(px): the operator chose another view.
-        live_chosen(bool): the operator turned live pictures on or off.
     """
 
     wall_chosen = Signal(bool)
     group_chosen = Signal(str)
     size_chosen = Signal(int)
-    live_chosen = Signal(bool)
 
-    def __init__(self) -> None:
+    def __init__(self, run: Action, pair: Action, live: Action) -> None:
         super().__init__("Fleet")
         self.filter_field = DeviceFilterEdit()
         self._filter_room = MOST_FILTER
@@ -58,17 +52,12 @@ class FleetHeader(ScreenHead):
         self.size_slider.setAccessibleName("Size of the tiles")
         self.size_slider.setToolTip("Size of the tiles (+ and −)")
         self.size_slider.valueChanged.connect(self.size_chosen)
-        self.live = Button("Live", icon="live")
-        self.live.setCheckable(True)
+        self.live = ActionButton(live)
         self.live.setAccessibleName("Live pictures")
-        self.live.setAccessibleDescription(LIVE_TIP)
-        self.live.setToolTip(escaped_tooltip(LIVE_TIP))
-        self.live.toggled.connect(self.live_chosen)
         self.view = Segmented([("table", "Table", "table"), ("wall", "Wall", "wall")], "Show devices as")
         self.view.chosen.connect(lambda key: self.wall_chosen.emit(key == "wall"))
-        self.run_button = Button("Run on all…", icon="run")
-        self.run_button.setToolTip("Make a batch for the devices that are shown or marked; nothing is sent")
-        self.pair_button = Button("Pair a device", "primary", icon="add")
+        self.run_button = ActionButton(run, words="Run on all…", icon="run")
+        self.pair_button = ActionButton(pair, "primary", "Pair a device", "add")
         for left in (self.filter_field, self.group, self.size_slider):
             self.add_left(left)
         for right in (self.live, self.view, self.run_button, self.pair_button):
@@ -122,7 +111,7 @@ class FleetHeader(ScreenHead):
         count = marked or shown
         self.run_button.set_words(f"Run on {count_words(count)}…")
         self.run_button.setAccessibleName(f"Run a batch on {plural(count, 'device')}…")
-        self.run_button.set_off("" if count else "There is no device to run on.")
+        self.run_button.action.set_off("" if count else "There is no device to run on.")
 
     def _arrange(self) -> None:
         for widget in self.controls():

@@ -25,6 +25,8 @@ from app.state import AppState
 from app.text import clock, one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
 from app.widgets.badges import HealthBadge, ProductionStrip
 from app.widgets.buttons import Button, IconButton
 from app.widgets.icon_label import IconLabel
@@ -52,7 +54,8 @@ class DevicePanel(QWidget):
     closed = Signal()
     wide_asked = Signal()
 
-    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator, call: Action) -> None:
+        """`call` is the screen's act that goes to a call of a tool."""
         super().__init__()
         set_surface(self, "base")
         self.setAccessibleName("Device")
@@ -82,7 +85,7 @@ class DevicePanel(QWidget):
             label="Taking…",
         )
         self._build_tabs(link, nav)
-        self._build_actions()
+        self._build_actions(call)
         vbox(
             self.strip, (self._page.layout, 1), separator(), self._actions, parent=self, margins=(1, 0, 0, 0)
         )
@@ -130,8 +133,12 @@ class DevicePanel(QWidget):
         self._health = HealthBadge("offline")
         self._since = ElidedLabel("", tone="text3")
         self._picture_words = Label("", "meta", "text3", wrap=True)
-        self.take = Button("Take picture", icon="picture")
-        self.take.clicked.connect(self.take_picture)
+        # The screen's own act of this kind is for all marked devices where there are some.
+        take = Action(
+            "Take a picture of this device", "picture", self.take_picture, acts_at_once=True, parent=self,
+            label="Take picture", off=lambda: self.why_no_picture(self._device),
+        )  # fmt: skip
+        self.take = ActionButton(take, words="Take picture")
         self.widen = IconButton("widen", "The whole page", key="Enter")
         self.widen.clicked.connect(self.wide_asked)
         self._close = IconButton("close", "Close the panel", key="Esc")
@@ -187,11 +194,10 @@ class DevicePanel(QWidget):
         """Trust, doctor, refused attempts."""
         return self._tabs.link_tab
 
-    def _build_actions(self) -> None:
+    def _build_actions(self, call: Action) -> None:
         self._actions = QWidget()
         set_surface(self._actions, "base")
-        self.call = Button("Call a tool…", icon="run")
-        self.call.clicked.connect(self.call_tool)
+        self.call = ActionButton(call, words="Call a tool…", icon="run")
         self.replay = Button("Replay", icon="replay")
         self.replay.clicked.connect(self._replay)
         self.entries = Button("Entries", "ghost", icon="journal")
@@ -263,11 +269,8 @@ class DevicePanel(QWidget):
         self._health.set_health(device.health.value)
         since = f"since {clock(device.since, seconds=False)}"
         self._since.set_text(f"{since}, {one_line(device.reason)}" if device.reason else since)
-        offline = (
-            "" if device.health in (Health.ONLINE, Health.BUSY) else f"{device.name} cannot be asked now."
-        )
-        self.take.set_off(offline)
-        self.call.set_off("")
+        self.take.show_action()
+        self.call.show_action()
         if before is None or (before.name, before.picture) != (device.name, device.picture):
             self._show_picture(device)
 
@@ -319,12 +322,20 @@ class DevicePanel(QWidget):
 
     # Wishes
 
+    def why_no_picture(self, device: Device | None) -> str:
+        """Why no picture of a device can be taken now; empty when it can."""
+        if device is None:
+            return "No device is chosen."
+        if self.take.is_working:
+            return "A device was asked, and has not answered yet."
+        online = device.health in (Health.ONLINE, Health.BUSY)
+        return "" if online else f"{device.name} cannot be asked now."
+
     def take_picture(self) -> None:
         """Ask the device for a screenshot; the new picture comes with the device's next state."""
-        device = self._device
-        if device is None or not self.take.isEnabled():
+        if self.why_no_picture(self._device):
             return
-        name = device.name
+        name = self.device_name
         self._say("")
         self._shooting.run(lambda console: shoot(console, name), f"take a picture of {name}")
 

@@ -16,11 +16,10 @@ from app.screens.fleet.header import FleetHeader
 from app.screens.fleet.live_preview import LivePreview
 from app.screens.fleet.panel import DevicePanel
 from app.screens.fleet.screenshot_action import BulkScreenshot
-from app.screens.screen import Navigator, Shortcut
+from app.screens.screen import Navigator
 from app.screens.targets import OpenDevice, OpenPairing, OpenQuery, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
-from app.widgets.action import Action
 from app.widgets.labels import Label, separator, set_surface
 from app.widgets.layouts import hbox, vbox
 from core.fleet.models import Device
@@ -42,7 +41,7 @@ class FleetScreen(FleetActions):
         self._wanted = ""
         # The wall shows no panel until it is asked for.
         self._panel_shown = {False: True, True: False}
-        self.head = FleetHeader()
+        self.head = FleetHeader(self.run_act, self.pair_act, self.live_act)
         self.filter_field, self.run_button = self.head.filter_field, self.head.run_button
         self.problem = Label("", "meta", "fail", wrap=True)
         self.problem.setContentsMargins(16, 4, 16, 4)
@@ -51,11 +50,11 @@ class FleetScreen(FleetActions):
         self.table, self.wall = self.listing.table, self.listing.wall
         self.live = LivePreview(self.wall, self.wall, self)
         self.listing.live_of = self.live.standing
-        self.nothing = NoDevices(self.listing)
+        self.nothing = NoDevices(self.listing, self.pair_act)
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
-        self.panel = DevicePanel(state, link, nav)
+        self.panel = DevicePanel(state, link, nav, self.call_act)
         self.panel.closed.connect(self.escape_panel)
         self.panel.wide_asked.connect(self._open_page)
         self.many = BulkScreenshot(link, nav, self)
@@ -96,12 +95,9 @@ class FleetScreen(FleetActions):
         self.head.wall_chosen.connect(self.show_as)
         self.head.group_chosen.connect(self._group_by)
         self.head.size_chosen.connect(self._size_chosen)
-        self.head.live_chosen.connect(self.live.turn)
         self.live.changed.connect(self._live_changed)
-        self.nothing.acted.connect(lambda key: self.pair() if key == "pair" else self._clear_filter())
+        self.nothing.acted.connect(lambda _key: self._clear_filter())
         self.panel.tabs.currentChanged.connect(lambda _: self.keep("tab", self.panel.tab))
-        self.run_button.clicked.connect(self.run_on_shown)
-        self.head.pair_button.clicked.connect(self.pair)
 
     def _build(self) -> None:
         self._devices_pane = left = QWidget()
@@ -151,10 +147,6 @@ class FleetScreen(FleetActions):
         """Stop counting times."""
         self.listing.stop_times()
         self.filter_field.close_list()
-
-    def shortcuts(self) -> list[Shortcut | Action]:
-        """The keys of comps 01 and 02."""
-        return fleet_keys(self)
 
     def primary_filter(self) -> QWidget:
         """The filter field."""
@@ -227,16 +219,22 @@ class FleetScreen(FleetActions):
         """Close or open the group under the cursor."""
         self.wall.toggle_group()
 
+    def turn_view(self) -> None:
+        """Bring the wall to the front, or the table."""
+        self.show_as(not self.listing.is_wall)
+
     def turn_live(self) -> None:
         """Turn live pictures on or off, where there are tiles."""
         self.live.turn(not self.live.on)
+        self.live_act.setChecked(self.live.on)
 
     def why_no_wall(self) -> str:
         """Why what is only for the wall cannot be done; empty when it can."""
-        return "" if self.listing.is_wall else "The table is in front; W shows the wall."
+        table = "" if self.listing.is_wall else "The table is in front; W shows the wall."
+        return self.why_no_list() or table
 
     def _live_changed(self) -> None:
-        self.head.live.setChecked(self.live.on)
+        self.live_act.setChecked(self.live.on)
         self.listing.devices_changed()
 
     def _size_chosen(self, px: int) -> None:
@@ -389,33 +387,3 @@ class FleetScreen(FleetActions):
     def _close_panel(self) -> None:
         self._show_panel(False, lasting=True)
         self.listing.view.setFocus()
-
-
-def fleet_keys(screen: FleetScreen) -> list[Shortcut | Action]:
-    """The keys of comps 01 and 02."""
-    return [
-        Shortcut("Up", "Arrows: another device"),
-        Shortcut("Return", "Page of the device; Esc goes back"),
-        Action("Panel beside the devices", "fleet", screen.turn_panel, "I"),
-        Action("Table or wall", "wall", lambda: screen.show_as(not screen.listing.is_wall), "W"),
-        Action(
-            "Take a picture of the device, or of all marked",
-            "picture",
-            screen.take_picture,
-            "T",
-            acts_at_once=True,
-        ),
-        Action("Call a tool…", "tool", screen.call_tool, "C"),
-        Action("MCP servers of the device", "tool", screen.show_servers, "M", also="host add a server"),
-        Action("Run a batch on what is shown or marked…", "batch", screen.run_on_shown, "R"),
-        Shortcut("Space", "Mark the device, or take its mark away"),
-        Shortcut("Ctrl+A", "Choose all"),
-        Shortcut("Ctrl+C", "Copy the chosen rows"),
-        Shortcut("Menu", "What can be done with the chosen devices"),
-        Action("Pair a device…", "pair", screen.pair, "P"),
-        Action("Filter", "filter", screen.focus_filter, "/"),
-        Action("Wall: live pictures on or off", "live", screen.turn_live, "L", off=screen.why_no_wall),
-        Action("Wall: group by something else", "wall", screen.next_group, "G", off=screen.why_no_wall),
-        Action("Wall: close or open the group", "wall", screen.toggle_group, "X", off=screen.why_no_wall),
-        Shortcut("+", "Wall: larger tiles; − smaller"),
-    ]

@@ -25,6 +25,8 @@ from app.text import count_words, one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS, SPACE
 from app.widgets import painting
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
 from app.widgets.badges import ProductionStrip, VerdictBadge
 from app.widgets.buttons import Button
 from app.widgets.empty_state import EmptyState
@@ -101,7 +103,8 @@ class EntryDetails(QWidget):
     entry_wanted = Signal(int)
     tab_chosen = Signal(str)
 
-    def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
+    def __init__(self, link: ConsoleLink, nav: Navigator, replay: Action) -> None:
+        """`replay` is the screen's act that replays the entry."""
         super().__init__()
         set_surface(self, "base")
         self.setAccessibleName("Entry")
@@ -126,7 +129,7 @@ class EntryDetails(QWidget):
         ):
             self.tabs.addTab(title)
             self.stack.addWidget(tab)
-        self._build_actions()
+        self._build_actions(replay)
         self.nothing = EmptyState("No entry is chosen.", "Choose one in the list to see what it says.")
         column = vbox(
             self.strip, self._head, self.tabs, separator(), (self.nothing, 1), (self.stack, 1), parent=self
@@ -148,11 +151,10 @@ class EntryDetails(QWidget):
         self._head = QWidget()
         vbox(first, self._title, parent=self._head, margins=(14, 10, 14, 6), spacing=2)
 
-    def _build_actions(self) -> None:
+    def _build_actions(self, replay: Action) -> None:
         self._actions = QWidget()
         set_surface(self._actions, "base")
-        self.replay = Button("Replay from here", icon="replay", key="R")
-        self.replay.clicked.connect(self.open_replay)
+        self.replay = ActionButton(replay, with_key=True)
         self.run = Button("Open run", icon="runs")
         self.run.clicked.connect(self.open_run)
         row = hbox(self.replay, self.run, STRETCH, margins=(14, 9, 14, 9), spacing=SPACE.small)
@@ -176,6 +178,7 @@ class EntryDetails(QWidget):
         self.tabs.setTabText(2, "Around it")
         pictures = len(set(entry.blobs))
         self.tabs.setTabText(3, f"Pictures {pictures}" if pictures else "Pictures")
+        self.replay.show_action()
         self.run.set_off("" if entry.run else "This entry belongs to no run.")
         self.entry_tab.show_entry(entry)
         self.proof.show_entry(entry.seq, entry)

@@ -55,7 +55,11 @@ class JournalScreen(Screen):
         super().__init__()
         set_surface(self, "base")
         self.bar = QueryBar()
-        self.verify_banner = VerifyBanner()
+        self.verify_act = Action(
+            "Verify the journal", "verified", self._verify, "V", off=self._why_not_verified
+        )
+        self.replay_act = Action("Replay from here", "replay", self._replay, "R", off=self._why_no_entry)
+        self.verify_banner = VerifyBanner(self.verify_act)
         self.trouble = Banner()
         self.histogram = Histogram()
         self.table = EntryTable()
@@ -70,7 +74,7 @@ class JournalScreen(Screen):
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
         self.feed = EntryLoader(self.table.entries, link, self)
-        self.pane = EntryDetails(link, nav)
+        self.pane = EntryDetails(link, nav, self.replay_act)
         self.go_to = GoToPopup(self)
         self.nav = nav
         show_bars = self.histogram.show_buckets
@@ -113,7 +117,6 @@ class JournalScreen(Screen):
         self.feed.failed.connect(self._read_failed)
         self.feed.counted.connect(self._show_count)
         self.feed.news.connect(self.table.above.show_count)
-        self.verify_banner.verify_wanted.connect(self.verify)
         self.verify_banner.entry_wanted.connect(lambda seq: self.open_entry(seq, "entry"))
         self.trouble.acted.connect(lambda _key: self._reread())
         self.histogram.chosen.connect(self._narrow_time)
@@ -145,7 +148,7 @@ class JournalScreen(Screen):
         elif isinstance(target, OpenEntry):
             self.open_entry(target.seq, target.tab)
         elif isinstance(target, OpenVerification):
-            self.verify()
+            self.verify_act.trigger()
         if self.feed.loaded or self.feed.loading:
             self._journal_changed()
         elif self.state.loaded:  # else `reset` reads it, once the service answers
@@ -166,9 +169,9 @@ class JournalScreen(Screen):
             Shortcut("Up", "Newer entry; in the empty query, the query before"),
             Shortcut("Down", "Older entry"),
             Shortcut("Return", "Pane of the entry"),
-            Action("Proof of the entry", "verified", self._open_proof, "P"),
-            Action("Replay from here", "replay", self._replay, "R"),
-            Action("Verify the journal", "verified", self.verify, "V"),
+            Action("Proof of the entry", "verified", self._open_proof, "P", off=self._why_no_entry),
+            self.replay_act,
+            self.verify_act,
             Shortcut("Home", "Newest entries"),
             Shortcut("End", "Oldest entry"),
             Action("Go to an entry's number or a time…", "journal", self._open_go_to, "G"),
@@ -389,6 +392,10 @@ class JournalScreen(Screen):
         self._show_current()
         self.pane.focus_first()
 
+    def _why_no_entry(self) -> str:
+        known = self.pane.entry is not None or self.table.current_entry() is not None
+        return "" if known else "No entry is chosen."
+
     def _open_proof(self) -> None:
         self.pane.show()
         self._show_current()
@@ -400,10 +407,11 @@ class JournalScreen(Screen):
 
     # Wishes
 
-    def verify(self) -> None:
+    def _why_not_verified(self) -> str:
+        return "It is being verified." if self.verify_banner.running else ""
+
+    def _verify(self) -> None:
         """Check the whole journal in the background."""
-        if self.verify_banner.running:
-            return
         self.verify_banner.start()
         Query(self, self.link, self.verify_banner.end, self.verify_banner.fail, "verify the journal").load(
             lambda console: console.journal.verify()

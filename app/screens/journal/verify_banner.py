@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QWidget
 
 from app.text import clock, count_words, parse_time, plural
 from app.theme.tokens import SPACE
-from app.widgets.banner import Banner, BannerKind, Notice
+from app.widgets.action import Action
+from app.widgets.banner import Banner, BannerKind, LinkOffer, Notice
 from app.widgets.labels import set_surface
 from app.widgets.layouts import hbox, vbox
 from app.widgets.progress import Progress
@@ -24,15 +25,15 @@ class VerifyBanner(QWidget):
     """Two lines at most: that the journal cannot be written, and whether it verifies.
 
     Signals:
-        verify_wanted: check everything now.
         entry_wanted: show the entry with this number.
     """
 
-    verify_wanted = Signal()
     entry_wanted = Signal(int)
 
-    def __init__(self) -> None:
+    def __init__(self, verify: Action) -> None:
+        """`verify` checks everything."""
         super().__init__()
+        self._verify = verify
         self.unwritable = Banner()
         self.banner = Banner()
         self.progress = Progress("Verification of the journal")
@@ -122,7 +123,7 @@ class VerifyBanner(QWidget):
             return
         report = self._current_report(status)
         if self._problem:
-            self.banner.say("warn", "Not verified.", self._problem, (("verify", "Try again"),))
+            self.banner.say("warn", "Not verified.", self._problem, ((self._verify, "Try again"),))
             return
         at = report.checked_at if report else status.verified_at if status else None
         ok = report.ok if report else status.verified_ok if status else None
@@ -135,11 +136,11 @@ class VerifyBanner(QWidget):
                 "warn",
                 "Not verified yet.",
                 "The entries were not checked since the service started.",
-                (("verify", "Verify now"),),
+                ((self._verify, "Verify now"),),
             )
         elif datetime.now(UTC) - parse_time(at) > OLD_AFTER:
             detail = f"The last check was {clock(at)}; there has been none since."
-            self.banner.say("warn", "Verified more than a day ago.", detail, (("verify", "Verify now"),))
+            self.banner.say("warn", "Verified more than a day ago.", detail, ((self._verify, "Verify now"),))
         else:
             self._say_verified(report, status, at)
 
@@ -148,13 +149,13 @@ class VerifyBanner(QWidget):
         newer = max(0, (status.entries if status else checked) - checked)
         detail = self._ok_detail(report, status, at)
         if not newer:
-            self.banner.say("ok", "Everything verifies.", detail, _AGAIN)
+            self.banner.say("ok", "Everything verifies.", detail, ((self._verify, "Verify again"),))
             return
         of = f"{count_words(checked)} of {plural(checked + newer, 'entry', 'entries')} verify."
         detail = f"{count_words(newer)} newer not looked at yet. {detail}"
         # A few that were written since are what one expects; most of the journal unseen is not.
         kind: BannerKind = "ok" if newer * 10 <= checked else "warn"
-        self.banner.say(kind, of, detail, _AGAIN)
+        self.banner.say(kind, of, detail, ((self._verify, "Verify again"),))
 
     def _current_report(self, status: JournalStatus | None) -> VerifyReport | None:
         """The report of this window, unless the verification of another client is newer."""
@@ -177,21 +178,15 @@ class VerifyBanner(QWidget):
         problem = report.problem if report else ""
         if bad is not None:
             fact = f"Entry {count_words(bad)} does not match its hash."
-            actions: tuple[tuple[str, str], ...] = (
-                ("show", "Show entry"),
-                ("what", "What now"),
-                ("verify", "Verify again"),
-            )
+            offers: tuple[LinkOffer, ...] = (("show", "Show entry"), ("what", "What now"))
         else:
             fact = "The journal does not verify."
-            actions = (("what", "What now"), *_AGAIN)
+            offers = (("what", "What now"),)
         self._bad = bad
-        self.banner.say("fail", fact, problem, actions)
+        self.banner.say("fail", fact, problem, (*offers, (self._verify, "Verify again")))
 
     def _act(self, key: str) -> None:
-        if key == "verify":
-            self.verify_wanted.emit()
-        elif key == "show" and self._bad is not None:
+        if key == "show" and self._bad is not None:
             self.entry_wanted.emit(self._bad)
         elif key == "what":
             self._toggle_advice()
@@ -214,9 +209,6 @@ class VerifyBanner(QWidget):
         shown = self._advice_row.isVisible()
         self._advice_row.hide()
         return shown
-
-
-_AGAIN = (("verify", "Verify again"),)
 
 
 def _seconds(value: float) -> str:

@@ -21,10 +21,12 @@ from app.service_client import ConsoleLink
 from app.text import one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionLink
 from app.widgets.badges import ProductionTag, RiskBadge, VerdictBadge
 from app.widgets.banner import Notice
 from app.widgets.json_view import JsonView
-from app.widgets.labels import ElidedLabel, Label, Link, separator, set_surface
+from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import STRETCH, Gap, hbox, vbox
 from app.widgets.property_list import PropertyList
 from app.widgets.shortcut_label import ShortcutLabel
@@ -51,10 +53,12 @@ class Details(QWidget):
     entry_asked = Signal(int, str)
     tab_chosen = Signal(str)
 
-    def __init__(self, link: ConsoleLink) -> None:
+    def __init__(self, link: ConsoleLink, open_entry: Action) -> None:
+        """`open_entry` shows the entry of the moment in the journal."""
         super().__init__()
         set_surface(self, "base")
         self.setAccessibleName("Details of the moment")
+        self._open_entry = open_entry
         self._link = link
         self._reel: TimelineIndex | None = None
         self._moment: Moment | None = None
@@ -86,8 +90,7 @@ class Details(QWidget):
         self.production = ProductionTag(0)
         self.production_devices: frozenset[str] = frozenset()
         self.verdict = VerdictBadge("done")
-        self.entry = Link("")
-        self.entry.clicked.connect(self._open_entry)
+        self.entry = ActionLink(self._open_entry, "")
         self.title = Label("", "body", "text2", wrap=True)
         top = hbox(self.tool, self.production, self.verdict, STRETCH, self.entry, spacing=SPACE.small)
         head = QWidget()
@@ -136,10 +139,6 @@ class Details(QWidget):
         self.tab_chosen.emit(TABS[number])
         self._show_body()
         self._pause.start()
-
-    def _open_entry(self) -> None:
-        if self._moment is not None:
-            self.entry_asked.emit(self._moment.seq, "entry")
 
     # What is shown
 

@@ -8,8 +8,10 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton, ActionIconButton
 from app.widgets.badges import ProductionTag, StateBadge
-from app.widgets.buttons import Button, IconButton, Segmented
+from app.widgets.buttons import Segmented
 from app.widgets.fields import CheckBox, SearchField, mark_failed
 from app.widgets.json_view import size_words
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
@@ -23,7 +25,7 @@ SEARCHED = (
 SPEEDS = (("0.5", "½×"), ("1", "1×"), ("4", "4×"), ("16", "16×"))
 
 
-class _TitleButton(Button):
+class _TitleButton(ActionButton):
     """A screen's title that opens a list."""
 
     def _text_role(self) -> str:
@@ -34,24 +36,22 @@ class ReplayHead(QWidget):
     """Name of the run, which opens the chooser; its facts; search in time; relative or clock time.
 
     Signals:
-        choose_asked: the operator wants another run.
         searched(text), found_asked(step): what to look for, and on to the next (1) or previous (-1) one.
         left_search: the operator is done with searching.
         clock_chosen(key): `relative` or `clock`.
     """
 
-    choose_asked = Signal()
     searched = Signal(str)
     found_asked = Signal(int)
     left_search = Signal()
     clock_chosen = Signal(str)
 
-    def __init__(self) -> None:
+    def __init__(self, choose: Action) -> None:
+        """`choose` opens the chooser."""
         super().__init__()
         set_surface(self, "base")
         self.setFixedHeight(48)
-        self.run = _TitleButton("Choose a run", "ghost", menu_mark=True)
-        self.run.clicked.connect(self.choose_asked)
+        self.run = _TitleButton(choose, "ghost", "Choose a run", "", menu_mark=True)
         self.facts = ElidedLabel("", "body", "text2")
         self.production = ProductionTag(0)
         self.state = StateBadge(cell_look("done"), "Run")
@@ -88,7 +88,7 @@ class ReplayHead(QWidget):
         """Name the run, and say which one it is."""
         self.run.set_words(name)
         self.facts.set_text(facts)
-        self.run.setToolTip(escaped_tooltip(f"{name}\n{facts}\nChoose another run, or an entry (O)"))
+        self.run.set_tip(f"{name}\n{facts}\nChoose another run, or an entry (O)")
 
     def show_found(self, number: int, count: int, searching: bool, note: str = "") -> None:
         """`3 of 17`, or that nothing matches; `note` says what was not searched."""
@@ -117,27 +117,22 @@ class PlaybackBar(QWidget):
     """Previous, play, next; where the playhead is; speed; skipping of idle time.
 
     Signals:
-        stepped(step): to the next (1) or previous (-1) entry.
-        play_asked: start or stop playing.
+        stepped(step): to the next (1) or previous (-1) entry, by an arrow key.
         speed_chosen(speed): a part of SPEEDS.
         skip_chosen(on): shorten gaps in which nothing happens.
     """
 
     stepped = Signal(int)
-    play_asked = Signal()
     speed_chosen = Signal(str)
     skip_chosen = Signal(bool)
 
-    def __init__(self) -> None:
+    def __init__(self, previous: Action, play: Action, next_: Action) -> None:
         super().__init__()
         set_surface(self, "raised")
         self.setFixedHeight(40)
-        self.previous = IconButton("previous", "Previous entry", key="Left")
-        self.play = Button("", "primary", icon="run")
-        self.next = IconButton("next", "Next entry", key="Right")
-        self.previous.clicked.connect(lambda *_: self.stepped.emit(-1))
-        self.next.clicked.connect(lambda *_: self.stepped.emit(1))
-        self.play.clicked.connect(lambda *_: self.play_asked.emit())
+        self.previous = ActionIconButton(previous, "Left")
+        self.play = ActionButton(play, "primary", "", "run")
+        self.next = ActionIconButton(next_, "Right")
         self.time = Label("", "mono")
         self.place = Label("", "body", "text2")
         self.speeds = Segmented(SPEEDS, "Speed", in_bar=True)
@@ -174,15 +169,14 @@ class PlaybackBar(QWidget):
         self.play.set_words("", icon="pause" if playing else "run")
         name = "Pause" if playing else "Play"
         self.play.setAccessibleName(name)
-        self.play.setToolTip(f"{name} (Space)")
+        self.play.set_tip(f"{name} (Space)")
 
     def show_place(self, time: str, place: int, count: int) -> None:
         """The time of the playhead and which entry it is on."""
         self.time.setText(time)
         self.place.setText(f"entry {place + 1:,} of {count:,}" if count else "no entry")
-        self.previous.setEnabled(place > 0)
-        self.next.setEnabled(place + 1 < count)
-        self.play.setEnabled(count > 1)
+        for button in (self.previous, self.play, self.next):
+            button.action.refresh()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Arrow keys on these buttons step; Qt would move the focus."""

@@ -64,26 +64,54 @@ class ReplayScreen(Screen):
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
+        self._make_actions()
         self._build(state, link)
         self.finder = Search(self.head, self.lanes, self)
         self.finder.bind(link)
         super().bind(state, link, nav)
+        self.offer(self.previous_act, self.next_act, self.play_act)
         self.remember("panes", self.split)
         self._connect(state)
         self._restore()
         self._show_page()
 
+    def _make_actions(self) -> None:
+        self.choose_act = Action("Choose another run…", "replay", self._open_chooser, "O")
+        self.entry_act = Action(
+            "Show the entry in Journal", "journal", self._open_entry, "J", off=self._why_no_reel
+        )
+        # Their keys are the screen's: held arrows go on stepping, and Space presses what has the keyboard.
+        self.previous_act = Action(
+            "Previous entry", "previous", lambda: self.step(-1), off=lambda: self._why_no_step(-1)
+        )
+        self.next_act = Action("Next entry", "next", lambda: self.step(1), off=lambda: self._why_no_step(1))
+        self.play_act = Action("Play or pause", "run", self.toggle_play, off=self._why_not_played)
+
+    def _why_no_reel(self) -> str:
+        return "" if self._reel is not None and len(self._reel) else "Nothing is replayed."
+
+    def _why_no_step(self, step: int) -> str:
+        if why := self._why_no_reel():
+            return why
+        assert self._reel is not None
+        at_end = self._place + 1 >= len(self._reel) if step > 0 else self._place <= 0
+        return f"This is the {'last' if step > 0 else 'first'} entry." if at_end else ""
+
+    def _why_not_played(self) -> str:
+        single = self._reel is not None and len(self._reel) == 1
+        return self._why_no_reel() or ("There is one entry only." if single else "")
+
     def _build(self, state: AppState, link: ConsoleLink) -> None:
         """Make the parts; once, from `bind`."""
         self.source = TimelineSource(link, self)
         self.shelf = ReplayImages(link, self)
-        self.head = ReplayHead()
-        self.transport = PlaybackBar()
+        self.head = ReplayHead(self.choose_act)
+        self.transport = PlaybackBar(self.previous_act, self.play_act, self.next_act)
         self.film = FilmStrip()
         self.film.set_shelf(self.shelf)
         self.lanes = TimelineView()
         self.pictures = ImageCompare(self.shelf)
-        self.details = Details(link)
+        self.details = Details(link, self.entry_act)
         self.chooser = RunChooser(state, link, self)
         self._place_parts()
 
@@ -104,7 +132,6 @@ class ReplayScreen(Screen):
         vbox(self.head, separator(), (self.pages, 1), parent=self)
 
     def _connect(self, state: AppState) -> None:
-        self.head.choose_asked.connect(self._open_chooser)
         self.finder.walked.connect(self.pause)
         self.finder.go_wanted.connect(self.go_to)
         self.head.left_search.connect(self.film.setFocus)
@@ -112,7 +139,6 @@ class ReplayScreen(Screen):
         self.chooser.chosen.connect(self._choose)
         self.empty.acted.connect(self._act_on_empty)
         self.transport.stepped.connect(self.step)
-        self.transport.play_asked.connect(self.toggle_play)
         self.transport.speed_chosen.connect(self._set_speed)
         self.player.due.connect(lambda: self.step(1))
         self.player.changed.connect(self.transport.show_playing)
@@ -162,11 +188,12 @@ class ReplayScreen(Screen):
 
     def shortcuts(self) -> list[Shortcut | Action]:
         """The keys of comp 08."""
+        no_reel = self._why_no_reel
         return [
             Shortcut("Left", "Previous entry"),
             Shortcut("Right", "Next entry"),
-            Action("Next change", "replay", lambda: self.next_change(1), "N"),
-            Action("Previous change", "replay", lambda: self.next_change(-1), "Shift+N"),
+            Action("Next change", "replay", lambda: self.next_change(1), "N", off=no_reel),
+            Action("Previous change", "replay", lambda: self.next_change(-1), "Shift+N", off=no_reel),
             Shortcut("Space", "Play or pause"),
             Shortcut("+", "Faster"),
             Shortcut("-", "Slower"),
@@ -177,10 +204,10 @@ class ReplayScreen(Screen):
             Action("Side by side", "replay", lambda: self.set_mode("side"), "1"),
             Action("Changed", "replay", lambda: self.set_mode("changed"), "2"),
             Action("Full picture", "replay", lambda: self.set_mode("full"), "3"),
-            Action("Zoom the lanes in", "replay", lambda: self.lanes.zoom(2), "Z"),
-            Action("Zoom the lanes out", "replay", lambda: self.lanes.zoom(0.5), "Shift+Z"),
-            Action("Choose another run…", "replay", self._open_chooser, "O"),
-            Action("Show the entry in Journal", "journal", self._open_entry, "J"),
+            Action("Zoom the lanes in", "replay", lambda: self.lanes.zoom(2), "Z", off=no_reel),
+            Action("Zoom the lanes out", "replay", lambda: self.lanes.zoom(0.5), "Shift+Z", off=no_reel),
+            self.choose_act,
+            self.entry_act,
         ]
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -197,7 +224,7 @@ class ReplayScreen(Screen):
         elif key == Qt.Key.Key_End and self._reel is not None:
             self.go_to(len(self._reel) - 1)
         elif key == Qt.Key.Key_Space and not event.isAutoRepeat():
-            self.toggle_play()
+            self.play_act.trigger()
         elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
             self._change_speed(1)
         elif key in (Qt.Key.Key_Minus, Qt.Key.Key_Underscore):
@@ -324,7 +351,7 @@ class ReplayScreen(Screen):
             self.empty.say("Reading the entries…", "They are shown as soon as the service answers.")
         elif not len(self._reel):
             line = "Choose another run, or another entry."
-            self.empty.say("Nothing is in the journal here.", line, ("choose", "Choose…", "search"))
+            self.empty.say("Nothing is in the journal here.", line, (self.choose_act, "Choose…", "search"))
         ready = self._reel is not None and len(self._reel) > 0
         self.pages.setCurrentIndex(0 if ready else 1)
         self.head.search.setEnabled(ready)
@@ -333,8 +360,6 @@ class ReplayScreen(Screen):
     def _act_on_empty(self, key: str) -> None:
         if key == "batch":
             self.nav.open("batch")
-        elif key == "choose":
-            self._open_chooser()
         elif self._shown is not None:
             self.source.read(self._shown)
 
@@ -384,8 +409,7 @@ class ReplayScreen(Screen):
 
     def next_change(self, step: int) -> None:
         """Go to the next moment that changed a picture, or the one before."""
-        if self._reel is None:
-            return
+        assert self._reel is not None
         place = self._reel.next_change(self._place, step)
         if place is None:
             self.transport.note.set_tone("text3")
@@ -457,8 +481,8 @@ class ReplayScreen(Screen):
         self.chooser.open_below(self.head.run)
 
     def _open_entry(self) -> None:
-        if self._reel is not None and len(self._reel):
-            self.nav.open("journal", OpenEntry(self._reel.moments[self._place].seq))
+        assert self._reel is not None
+        self.nav.open("journal", OpenEntry(self._reel.moments[self._place].seq))
 
     # As wide as title, state, transport, search and the choice of times are together.
 

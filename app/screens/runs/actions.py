@@ -95,7 +95,10 @@ class RunActions(QObject):
             label="Pause",
             off=self._why_ended,
         )
-        self.cancel = Action("Cancel run…", "stop", self.ask_to_cancel, "Shift+Esc", off=self._why_ended)
+        self.cancel = Action(
+            "Cancel run…", "stop", self.ask_to_cancel, "Shift+Esc", off=self._why_ended,
+            tip="Start nothing further in this run (Shift+Esc)",
+        )  # fmt: skip
         self.resume = Action(
             "Resume the run, or re-run what failed…",
             "run",
@@ -150,9 +153,9 @@ class RunActions(QObject):
         if other:
             self._find_left(run)
         paused = summary is not None and summary.state is RunState.PAUSED
-        self.pause.setText("Go on" if paused else "Pause")
+        self.pause.set_label("Go on" if paused else "Pause")
         ended = summary is not None and summary.state.ended
-        self.resume.setText(f"{self._left.words}…" if ended and self._left else "Resume…")
+        self.resume.set_label(f"{self._left.words}…" if ended and self._left else "Resume…")
         self.renamed.emit()
 
     def _find_left(self, run: Run | None) -> None:

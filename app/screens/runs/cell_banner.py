@@ -13,6 +13,7 @@ from app.theme.status_styles import StateLook, cell_look
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.action import Action
+from app.widgets.action_buttons import ActionLink
 from app.widgets.labels import Label, Link
 from app.widgets.layouts import hbox, vbox
 from core.audit.entries import Entry
@@ -156,7 +157,6 @@ class CellBanner(QWidget):
 
 
 def _link(action: Action) -> Link:
-    link = Link(action.text())
-    link.clicked.connect(action.trigger)
+    link = ActionLink(action)
     link.hide()
     return link

@@ -25,8 +25,9 @@ from app.screens.targets import OpenApproval, OpenEntry, OpenRun, OpenTool
 from app.service_client import ConsoleLink
 from app.text import one_line
 from app.theme.tokens import SPACE
+from app.widgets.action_buttons import ActionButton
 from app.widgets.badges import ProductionTag, VerdictBadge
-from app.widgets.buttons import Button, IconButton, Segmented
+from app.widgets.buttons import IconButton, Segmented
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import hbox, vbox
 from core.batch.models import Cell, CellState
@@ -107,8 +108,7 @@ class CellDetails(QWidget):
         words = [(tab, tab.capitalize()) for tab in TABS]
         self.tabs = Segmented(words, "What to show of this cell", in_bar=True)
         self.tabs.chosen.connect(self._tab_pressed)
-        self.cancel = Button(self._actions.cancel_step.text(), icon="stop")
-        self.cancel.clicked.connect(self._actions.cancel_step.trigger)
+        self.cancel = ActionButton(self._actions.cancel_step)
         close = IconButton("close", "Close the drawer", key="Esc")
         close.clicked.connect(lambda *_: self.closed.emit())
         head = QWidget()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.records.run_text import actor_words, elapsed_words, inputs_words
 from app.screens.runs.actions import RunActions
@@ -11,9 +11,10 @@ from app.text import one_line
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton, ActionMenu
 from app.widgets.badges import ProductionTag, StateBadge
-from app.widgets.banner import Banner, BannerKind
-from app.widgets.buttons import Button, IconButton, Kind
+from app.widgets.banner import Banner, BannerKind, LinkOffer
+from app.widgets.buttons import IconButton
 from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.layouts import hbox
 from core.batch.models import CellState, Run, RunState, RunSummary
@@ -47,17 +48,15 @@ class RunHeader(QWidget):
         self.about = ElidedLabel("", "body", "text2")
         self.about.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._actions = actions
-        self.pause = _button(actions.pause)
-        self.cancel = _button(actions.cancel, "danger")
-        self.cancel.setToolTip("Start nothing further in this run (Shift+Esc)")
-        self.resume = _button(actions.resume)
-        self.undo = _button(actions.undo)
-        self.replay = _button(actions.replay)
+        self.pause = ActionButton(actions.pause)
+        self.cancel = ActionButton(actions.cancel, "danger")
+        self.resume = ActionButton(actions.resume)
+        self.undo = ActionButton(actions.undo)
+        self.replay = ActionButton(actions.replay)
         actions.renamed.connect(self._show_actions)
         self.more = IconButton("more", "More about this run", framed=True)
         self.more.clicked.connect(self.open_menu)
-        self.menu = QMenu(self)
-        self.menu.setAccessibleName("More about this run")
+        self.menu = ActionMenu("More about this run", self)
         self.menu.addActions([actions.copy, actions.journal, actions.save, actions.export])
         row = hbox(parent=self, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=SPACE.small)
         for widget in (
@@ -93,10 +92,9 @@ class RunHeader(QWidget):
         """Offer what can be done now; a run that is done as a whole is not resumed."""
         actions = self._actions
         going_on = not actions.pause.reason
-        paused = actions.pause.text() != "Pause"
-        if self.pause.text() != actions.pause.text():
-            self.pause.set_words(actions.pause.text(), "run" if paused else "pause")
-        self.resume.set_words(actions.resume.text())
+        icon = "pause" if actions.pause.label == "Pause" else "run"
+        if self.pause.icon_concept != icon:
+            self.pause.set_words(actions.pause.label, icon)
         for button, action in ((self.pause, actions.pause), (self.cancel, actions.cancel)):
             button.setVisible(going_on and not action.reason)
         self.resume.setVisible(not actions.resume.reason)
@@ -128,13 +126,10 @@ def rules_words(run: Run) -> str:
     return "   ".join(filter(None, [*parts, inputs_words(run)]))
 
 
-def show_notice(banner: Banner, summary: RunSummary, resume: str) -> None:
-    """Say across the pane what a person must know of the run as a whole.
-
-    `resume` is what resuming it is called; empty where that cannot be done.
-    """
+def show_notice(banner: Banner, summary: RunSummary, resume: Action) -> None:
+    """Say across the pane what a person must know of the run as a whole."""
     note, origin = one_line(summary.note), summary.resumes or summary.undoes
-    again = (("resume", resume),) if resume else ()
+    again: tuple[LinkOffer, ...] = () if resume.reason else ((resume, resume.label),)
     if summary.resumed_by:
         banner.say("info", f"Resumed as {summary.resumed_by}.", note, (_link_to(summary.resumed_by),))
     elif summary.state is RunState.INTERRUPTED:
@@ -156,9 +151,3 @@ def show_notice(banner: Banner, summary: RunSummary, resume: str) -> None:
 
 def _link_to(run: str) -> tuple[str, str]:
     return f"run:{run}", f"Open {run}"
-
-
-def _button(action: Action, kind: Kind = "normal") -> Button:
-    button = Button(action.text(), kind, action.concept)
-    button.clicked.connect(action.trigger)
-    return button

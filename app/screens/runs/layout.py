@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.run_views import RunViews
 from app.theme.tokens import SPACE
-from app.widgets.empty_state import Action, EmptyState
+from app.widgets.empty_state import EmptyState, Offer
 from app.widgets.labels import Link, separator
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.master_detail import MasterDetail
@@ -75,9 +75,9 @@ class RunsLayout(QStackedWidget):
         """Say how the drawer is opened, where it is closed."""
         self._hint_row.setVisible(shown)
 
-    def say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
+    def say(self, heading: str, sentence: str = "", offer: Offer | None = None) -> None:
         """Say why there is no matrix; without a heading show the matrix."""
-        self.message.say(heading, sentence, action)
+        self.message.say(heading, sentence, offer)
         self.message.setVisible(bool(heading))
         self._counts.setVisible(not heading)
         self.split.setVisible(not heading)

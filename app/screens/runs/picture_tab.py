@@ -13,6 +13,8 @@ from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.text import one_line
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
 from app.widgets.buttons import Button, IconButton
 from app.widgets.dialog import Overlay
 from app.widgets.fields import DropDown
@@ -107,8 +109,10 @@ class PictureTab(QWidget):
         self.chooser.currentIndexChanged.connect(lambda _at: self._read())
         self.zoom = ZoomBar(self.view)
         self.size_words = Label("", "meta", "text2")
-        self.open_full = Button("Open full window", key="F")
-        self.open_full.clicked.connect(lambda *_: self.open_window())
+        self.full_act = Action(
+            "Picture over the whole window", "picture", self.open_window, "F", off=self._why_no_picture
+        )
+        self.open_full = ActionButton(self.full_act, words="Open full window", icon="", with_key=True)
         self.save = Link("Save as…", "meta_strong")
         self.save.clicked.connect(lambda *_: self._save())
         foot = hbox(
@@ -144,7 +148,7 @@ class PictureTab(QWidget):
     def _read(self) -> None:
         self._images.cancel(self)
         one = self._current()
-        self.open_full.setEnabled(False)
+        self.full_act.refresh()
         self.save.setEnabled(one is not None)
         if one is None:
             self.view.set_image(QImage())
@@ -156,18 +160,22 @@ class PictureTab(QWidget):
 
     def _show_picture(self, image: QImage) -> None:
         self.view.set_image(image, self._title)
-        self.open_full.setEnabled(True)
+        self.full_act.refresh()
 
     def _say_not_read(self, error: QuarterdeckError) -> None:
         self.view.set_empty_text(error.message if isinstance(error, ImageError) else error.info.sentences)
         self.view.set_image(QImage())
 
+    def _why_no_picture(self) -> str:
+        if not self.isVisible():
+            return "No picture is open."
+        return "The picture was not read." if self.view.image().isNull() else ""
+
     def open_window(self) -> None:
         """Show the picture over the whole window."""
-        if not self.view.image().isNull():
-            self.full = PictureWindow(self.window(), self.view.image(), self._title)
-            self.full.closed.connect(self._full_closed)
-            self.full.open()
+        self.full = PictureWindow(self.window(), self.view.image(), self._title)
+        self.full.closed.connect(self._full_closed)
+        self.full.open()
 
     def _full_closed(self) -> None:
         self.full = None

@@ -65,10 +65,10 @@ class ResumeDialog(FormDialog):
         )
         self._settling = Mutation(self, link, self._was_settled, self.say_error, "record it")
         self._reading = Query(self, link, self._show, self.say_error, f"read {run.summary.id}")
-        self._saved = Query(self, link, self._compare_saved, quietly, "read the saved batch")
+        self.saved = Query(self, link, self._compare_saved, quietly, "read the saved batch")
         self._show(run)
         name = run.batch.name
-        self._saved.load(lambda console: console.runs.load_batch(name))
+        self.saved.load(lambda console: console.runs.load_batch(name))
 
     def begin(self) -> None:
         """Come up; the keyboard is where something is to be done first."""

@@ -158,9 +158,7 @@ class RunsScreen(Screen):
                 "Ctrl+F", "Filter of the list; search of an output or of the results, while those are open"
             ),
             Action("Matrix, results or comparison", "table", self._next_view, "V"),
-            Action(
-                "Picture over the whole window", "picture", self._open_picture, "F", off=self._why_no_picture
-            ),
+            self.drawer.picture.full_act,
             Action(
                 "Follow the output, or stay where it is read",
                 "down",
@@ -227,6 +225,11 @@ class RunsScreen(Screen):
         self.pages.set_narrow(narrow)
 
     # Runs
+
+    @property
+    def run(self) -> Run | None:
+        """The run on show, once it was read."""
+        return self._run
 
     def _take_runs(self, run: str) -> None:
         self.list.show_runs(list(self.state.runs.values()))
@@ -364,9 +367,8 @@ class RunsScreen(Screen):
             self.counts.say_rules(rules_words(self._run))
 
     def _say_notice(self) -> None:
-        resume = self.wishes.resume
         if self._summary is not None:
-            show_notice(self.notice, self._summary, "" if resume.reason else resume.text())
+            show_notice(self.notice, self._summary, self.wishes.resume)
 
     def _wave_words(self) -> str:
         cells = self.matrix.cells
@@ -374,10 +376,7 @@ class RunsScreen(Screen):
         return f"wave {max(1, cells.present_wave)} of {cells.wave_count}" if known else ""
 
     def _act_on_notice(self, key: str) -> None:
-        if key == "resume":
-            self.wishes.resume.trigger()
-        else:
-            self.nav.open("runs", OpenRun(key.removeprefix("run:")))
+        self.nav.open("runs", OpenRun(key.removeprefix("run:")))
 
     def _say_counts(self) -> None:
         cells = self.matrix.cells
@@ -480,13 +479,6 @@ class RunsScreen(Screen):
     def _next_needing(self) -> None:
         if self.matrix.go_to_next_needing():
             self._focus_matrix()
-
-    def _open_picture(self) -> None:
-        self.drawer.picture.open_window()
-
-    def _why_no_picture(self) -> str:
-        shown = self.drawer.isVisible() and self.drawer.tab == "picture"
-        return "" if shown else "No picture is open."
 
     def _why_no_live(self) -> str:
         return "" if self.drawer.live.isVisible() else "No output that comes is open."

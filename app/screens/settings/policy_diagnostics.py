@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.text import plural
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.labels import Label
 from app.widgets.layouts import vbox
@@ -84,14 +85,14 @@ class CheckTab(QWidget):
 
     Signals:
         line_wanted(line, go): show this line; with `go`, put the keyboard there.
-        check_wanted: the operator wants the text to be checked now.
     """
 
     line_wanted = Signal(int, bool)
-    check_wanted = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, check: Action) -> None:
+        """`check` checks the text now."""
         super().__init__()
+        self._check = check
         self._lines: dict[str, int] = {}
         self._messages: dict[str, str] = {}
         self.sentence = Label("", "step", wrap=True)
@@ -111,7 +112,6 @@ class CheckTab(QWidget):
         column.addLayout(detail)
         column.addStretch(1)
         self.place = ContentOrEmpty(found)
-        self.place.empty.acted.connect(lambda _key: self.check_wanted.emit())
         vbox(self.place, parent=self, spacing=None)
         self.say_unknown()
 
@@ -120,7 +120,7 @@ class CheckTab(QWidget):
         self.sentence.setText("Not checked yet.")
         self.more.setText("F5 checks now; while you type it is checked by itself.")
         self._show([], [])
-        self.place.say(self.sentence.text(), self.more.text(), ("check", "Check now", "check"))
+        self.place.say(self.sentence.text(), self.more.text(), (self._check, "Check now", "check"))
 
     def show_check(self, found: PolicyCheck, text: str) -> None:
         """Show what was found in this text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt, QUrl, Signal
@@ -21,8 +22,10 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import PROFILE_WORDS, plural
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
 from app.widgets.banner import Banner
-from app.widgets.buttons import Button, IconButton, Segmented
+from app.widgets.buttons import IconButton, Segmented
 from app.widgets.code_edit import CodeEdit
 from app.widgets.fields import SearchField
 from app.widgets.highlighters import TomlHighlighter
@@ -48,6 +51,19 @@ def line_of(problem: str) -> int:
     return int(match[1]) if match else 0
 
 
+_NOT_READ = "The policy is not read yet."
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyActions:
+    """What the screen can do with the policy."""
+
+    save: Action
+    check: Action
+    insert: Action
+    run: Action
+
+
 class PolicyPage(QWidget):
     """The whole of the section; wide as the screen.
 
@@ -59,11 +75,12 @@ class PolicyPage(QWidget):
     profile_chosen = Signal(object)
     grant_wanted = Signal(str)
 
-    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator, acts: PolicyActions) -> None:
         super().__init__()
         set_surface(self, "base")
         self.setAccessibleName("Policy")
-        self._state, self._link, self._nav = state, link, nav
+        self._state, self._link, self._nav, self._acts = state, link, nav, acts
+        self.why_not_saved = _NOT_READ
         self._comparing = False
         self._wanted_line = 0
         self.editor = CodeEdit("policy.toml")
@@ -71,9 +88,9 @@ class PolicyPage(QWidget):
         folder = Path(nav.layout_store.fileName()).parent
         self.work = PolicyDocument(self, link, nav.signing, folder, self.editor.text)
         self.banner = Banner()
-        self.check = CheckTab()
+        self.check = CheckTab(acts.check)
         self.examples = ExamplesTab()
-        self.time_machine = SimulationTab(state, link, nav, self.editor.text)
+        self.time_machine = SimulationTab(state, link, nav, self.editor.text, acts.run)
         self.why = ExplainTab(state, link)
         self.accepted = AcceptedPolicyTab(link)
         self.tabs = Segmented(TABS, "Beside the editor", in_bar=True)
@@ -101,8 +118,8 @@ class PolicyPage(QWidget):
         self.folder.clicked.connect(self._open_folder)
         self.profile = Segmented([(one.value, one.value) for one in Profile], "Profile", in_bar=True)
         self.profile.setToolTip("What runs without asking where no rule speaks of it")
-        self.insert = Button("Insert a rule…", icon="add")
-        self.save = Button("Save", "primary", key="Ctrl+S")
+        self.insert = ActionButton(self._acts.insert)
+        self.save = ActionButton(self._acts.save, "primary", icon="", with_key=True)
         row.addWidget(Label("Policy", "title"))
         row.addWidget(self.path, 1)
         row.addWidget(self.folder)
@@ -146,15 +163,12 @@ class PolicyPage(QWidget):
         self.work.came_back.connect(self.banner.hide)
         self.work.saved.connect(self._saved)
         self.tabs.chosen.connect(self.show_tab)
-        self.check.check_wanted.connect(self.check_now)
         for tab in (self.check, self.examples, self.why):
             tab.line_wanted.connect(self.go_to)
         self.why.grant_wanted.connect(self.grant_wanted)
         self.time_machine.rule_wanted.connect(self.show_rule)
         self.accepted.accept_wanted.connect(self._nav.accept_changes)
         self.accepted.restore_wanted.connect(self._restore)
-        self.save.clicked.connect(self.work.save)
-        self.insert.clicked.connect(self.insert_rule)
         self.profile.chosen.connect(self._choose_profile)
         self.banner.acted.connect(lambda _key: self.compare())
         self.search.returnPressed.connect(lambda: self.editor.find_next(self.search.text()))
@@ -293,7 +307,7 @@ class PolicyPage(QWidget):
         self.tabs.set_words("accepted", self.accepted.tab_words(pending))
         faults = 0 if found is None or found.ok else max(1, len(found.problems))
         if work.base is None:
-            stand, tone, off = "Reading the policy…", "text3", "The policy is not read yet."
+            stand, tone, off = "Reading the policy…", "text3", _NOT_READ
         elif work.saving:
             stand, tone, off = "Saving…", "text2", "It is being saved."
         elif not work.dirty:
@@ -313,7 +327,8 @@ class PolicyPage(QWidget):
             off = "The file was changed by another program: compare first."
         self.stand.setText(stand)
         self.stand.set_tone(tone)
-        self.save.set_off(off)
+        self.why_not_saved = off
+        self._acts.save.refresh()
         self.why.set_edited(work.dirty)
         self._show_banner()
 

@@ -14,7 +14,7 @@ from app.screens.settings.devices_page import DevicesPage
 from app.screens.settings.general_pages import About, Appearance, ThisComputer
 from app.screens.settings.grants_page import GrantsPage
 from app.screens.settings.operators_page import OperatorsPage
-from app.screens.settings.policy_page import PolicyPage
+from app.screens.settings.policy_page import PolicyActions, PolicyPage
 from app.screens.settings.section_names import SECTIONS
 from app.screens.targets import OpenSection, Target
 from app.service_client import ConsoleLink
@@ -55,6 +55,20 @@ class SettingsScreen(Screen):
         for page in self._empty.values():
             self.pages.addWidget(page)
         self._narrow = False
+        self.policy_acts = PolicyActions(
+            save=Action("Policy: save", "save", self._save, "Ctrl+S", label="Save", off=self._why_not_saved),
+            check=Action(
+                "Policy: check now", "check", self._check, "F5", label="Check now", off=self._why_no_policy
+            ),
+            insert=Action(
+                "Policy: insert a rule…", "add", self._insert, "F7", label="Insert a rule…",
+                off=self._why_no_policy,
+            ),
+            run=Action(
+                "Policy: run over the journal", "run", self._run, "F8", label="Run over the journal",
+                off=self._why_not_run,
+            ),
+        )  # fmt: skip
         self.list.current_changed.connect(self._show)
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
@@ -77,7 +91,7 @@ class SettingsScreen(Screen):
     @cached_property
     def policy(self) -> PolicyPage:
         """The policy's text, and what is known of it."""
-        page = PolicyPage(self.state, self.link, self.nav)
+        page = PolicyPage(self.state, self.link, self.nav, self.policy_acts)
         page.profile_chosen.connect(self.nav.choose_profile)
         page.grant_wanted.connect(self._show_grant)
         page.show_tab(str(self.remembered("policy-tab", "check")))
@@ -171,10 +185,10 @@ class SettingsScreen(Screen):
         return [
             Shortcut("Up", "Previous section"),
             Shortcut("Down", "Next section"),
-            Action("Policy: save", "save", self._save, "Ctrl+S"),
-            Action("Policy: check now", "check", self._check, "F5"),
-            Action("Policy: insert a rule…", "add", self._insert, "F7"),
-            Action("Policy: run over the journal", "run", self._run, "F8"),
+            self.policy_acts.save,
+            self.policy_acts.check,
+            self.policy_acts.insert,
+            self.policy_acts.run,
         ]
 
     def primary_filter(self) -> QWidget | None:
@@ -224,22 +238,28 @@ class SettingsScreen(Screen):
     def _show_grant(self, grant: str) -> None:
         self.nav.open("settings", OpenSection("grants", grant=grant))
 
+    def _why_no_policy(self) -> str:
+        return "" if self._key == "policy" else "The section Policy is not in front."
+
+    def _why_not_saved(self) -> str:
+        return self._why_no_policy() or self.policy.why_not_saved
+
+    def _why_not_run(self) -> str:
+        running = self._is_made("policy") and self.policy.time_machine.running
+        return self._why_no_policy() or ("It is being run." if running else "")
+
     def _save(self) -> None:
-        if self._key == "policy":
-            self.policy.work.save()
+        self.policy.work.save()
 
     def _check(self) -> None:
-        if self._key == "policy":
-            self.policy.check_now()
+        self.policy.check_now()
 
     def _insert(self) -> None:
-        if self._key == "policy":
-            self.policy.insert_rule()
+        self.policy.insert_rule()
 
     def _run(self) -> None:
-        if self._key == "policy":
-            self.policy.show_tab("time")
-            self.policy.time_machine.start()
+        self.policy.show_tab("time")
+        self.policy.time_machine.start()
 
 
 def _scrolled(section: QWidget) -> ScrollArea:

@@ -18,9 +18,10 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import clock, count_words, plural, short_clock
 from app.theme.tokens import SPACE
+from app.widgets.action import Action
+from app.widgets.action_buttons import ActionButton
 from app.widgets.badges import Chip
 from app.widgets.banner import Notice
-from app.widgets.buttons import Button
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, hbox, vbox
@@ -103,7 +104,10 @@ class SimulationTab(QWidget):
     rule_wanted = Signal(str)
     ran = Signal()
 
-    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator, text: Callable[[], str]) -> None:
+    def __init__(
+        self, state: AppState, link: ConsoleLink, nav: Navigator, text: Callable[[], str], run: Action
+    ) -> None:
+        """`run` shows this tab and starts it."""
         super().__init__()
         self._state, self._link, self._nav, self._text = state, link, nav, text
         self._tried = ""
@@ -117,8 +121,7 @@ class SimulationTab(QWidget):
         self.more = Label("", tone="text2", wrap=True)
         self.glimpses = Label("", tone="text2", wrap=True)
         self.stale = Notice("note", "The text was edited since.", "Run it again for what stands there now.")
-        self.run = Button("Run over the journal", "primary", icon="run")
-        self.run.clicked.connect(self.start)
+        self.run = ActionButton(run, "primary", "Run over the journal")
         self.progress = Progress("Time machine", cancellable=True)
         self.progress.cancelled.connect(self.cancel)
         self.chips = {key: Chip(words, checkable=True) for key, words, _ in FILTERS}
@@ -162,8 +165,6 @@ class SimulationTab(QWidget):
 
     def start(self) -> None:
         """Run the text as it stands; nothing is changed by it."""
-        if self.running:
-            return
         self._sent = text = self._text()
         self._problem = ""
         self._trying.load(lambda console: console.policy.backtest(text, MOST_ROWS))

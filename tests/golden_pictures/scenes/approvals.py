@@ -72,7 +72,7 @@ async def _act(desk: ConsoleApplication, screen: ApprovalsScreen, name: str) -> 
         case "grant":
             screen.open_card("a-file")
             await settled(desk.window)
-            screen.bar.press_grant()
+            screen.bar.grant_act.trigger()
             sheet = next(iter(desk.window.findChildren(GrantDialog)))
             sheet.devices.setText("scan-pc-04, lab-lnx-*")
             sheet.actors.setText("agent:clerk, operator:*")
@@ -82,7 +82,7 @@ async def _act(desk: ConsoleApplication, screen: ApprovalsScreen, name: str) -> 
         case "edit" | "edited":
             screen.open_card("a-file" if name == "edit" else "a-shell")
             await settled(desk.window)
-            screen.bar.press_edit()
+            screen.bar.edit_act.trigger()
             await settled(desk.window)
             edit = next(iter(desk.window.findChildren(EditDialog)))
             value = dict(edit.form.value())

@@ -228,12 +228,12 @@ def test_denying_without_a_reason_works_and_escape_goes_back(play: Play) -> None
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
         bar = desk.screen.bar
-        bar.open_reason()
+        bar.deny_act.trigger()
         assert desk.screen.escape()
         assert not bar.asks_reason
         assert not desk.screen.escape()
         assert "decide" not in desk.console.asked
-        bar.open_reason()
+        bar.deny_act.trigger()
         QTest.keyClick(bar.reason, KEYS.Key_Return)
         await desk.until(lambda: state_of(desk) is ApprovalState.DENIED)
         assert desk.console.queue["a-0001"].reason == ""

@@ -13,6 +13,7 @@ from app.screens.approvals.request_payload import DigestCheck, request_payload
 from app.screens.targets import OpenApproval, OpenRun
 from app.theme.theme import Theme
 from app.widgets import code_view
+from app.widgets.code_view import FindingGutter
 from app.widgets.labels import Label
 from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
@@ -188,7 +189,7 @@ def test_what_the_asker_says_is_a_quotation_with_its_own_title(play: Play) -> No
 def test_the_undo_box_says_which_of_three(play: Play, changes: dict[str, Any], look: str, fact: str) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
-        assert desk.screen.card.undo._look == look
+        assert desk.screen.card.undo.look == look
         assert desk.screen.card.undo.accessibleName().startswith(fact)
 
     play(story, requests=[make_approval(1, **changes)])
@@ -351,7 +352,7 @@ def test_every_finding_has_its_number_beside_the_line_also_four_of_one(
 
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
-        gutter = desk.screen.card.bytes.box._right
+        [gutter] = desk.screen.card.bytes.box.findChildren(FindingGutter)
         painted.clear()
         gutter.grab()
         assert sorted(painted) == [1, 2, 3, 4]

@@ -33,7 +33,7 @@ def test_j_leaves_a_last_card_that_is_done_as_its_button_does(play: Play) -> Non
 def test_decided_elsewhere_while_open_says_by_whom_and_disables_the_bar(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
-        desk.screen.bar.open_reason()
+        desk.screen.bar.deny_act.trigger()
         decided = {"state": ApprovalState.DENIED, "decided_by": "anna", "reason": "No."}
         desk.console.request(desk.console.queue["a-0001"].model_copy(update=decided))
         end = desk.screen.card.end_banner
@@ -94,7 +94,7 @@ def test_while_an_answer_is_on_its_way_there_is_no_second_one(play: Play) -> Non
         assert bar.approve.text() == "Sending…"
         assert not bar.approve.isEnabled()
         bar.press_approve(InputOrigin.REAL)
-        bar.open_reason()
+        bar.deny_act.trigger()
         assert not bar.asks_reason
         await desk.until(lambda: "decide" in desk.console.asked)
         free.set()

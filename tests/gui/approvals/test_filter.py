@@ -157,7 +157,7 @@ def test_a_card_that_is_not_asked_for_is_closed_and_no_key_answers_it(play: Play
         for key, modifier in ((KEYS.Key_Return, CTRL), (KEYS.Key_Enter, CTRL)):
             press(desk, key, modifier)
         desk.screen.bar.press_approve(InputOrigin.REAL)
-        desk.screen.bar.open_reason()
+        desk.screen.bar.deny_act.trigger()
         assert not desk.screen.bar.asks_reason
         assert desk.screen.pane.answering == "", "nothing was signed or sent"
         assert states(desk) == {ApprovalState.WAITING}
@@ -171,7 +171,7 @@ def test_a_card_that_is_not_asked_for_is_closed_and_no_key_answers_it(play: Play
 def test_a_reason_that_was_begun_ends_with_the_card_and_denies_nothing_else(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
-        desk.screen.bar.open_reason()
+        desk.screen.bar.deny_act.trigger()
         QTest.keyClicks(desk.screen.bar.reason, "Not at night")
         ask_for(desk, "device:lab-*")
         QTest.keyClick(desk.screen.bar.reason, KEYS.Key_Return)

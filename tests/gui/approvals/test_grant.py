@@ -263,7 +263,7 @@ def test_software_that_presses_the_sheets_button_remembers_nothing_of_high_risk(
 def test_a_letter_in_a_text_field_is_a_letter(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
-        desk.screen.bar.open_reason()
+        desk.screen.bar.deny_act.trigger()
         QTest.keyClicks(desk.screen.bar.reason, "beg dfjk")
         assert desk.screen.bar.reason.text() == "beg dfjk"
         assert not desk.screen.findChildren(GrantDialog)
@@ -285,7 +285,7 @@ def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
         assert isinstance(screen, ApprovalsScreen)
         await seen(lambda: desk.keys.unlocked and screen.bar.grant.isEnabled())
         desk.window.activateWindow()
-        screen.bar.press_grant()
+        screen.bar.grant_act.trigger()
         sheet = next(iter(desk.window.findChildren(GrantDialog)))
         await seen(sheet.devices.hasFocus)
         QTest.keyClicks(sheet.devices, " egdfjk")

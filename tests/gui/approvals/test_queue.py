@@ -209,7 +209,7 @@ def test_j_and_k_and_the_arrows_move_through_the_queue(play: Play) -> None:
 def test_letters_reach_the_reason_field_instead_of_moving_the_queue(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
-        desk.screen.bar.open_reason()
+        desk.screen.bar.deny_act.trigger()
         QTest.keyClicks(desk.screen.bar.reason, "jkdf")
         assert desk.screen.bar.reason.text() == "jkdf"
         assert desk.shown().id == "a-0001"

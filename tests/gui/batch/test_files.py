@@ -42,8 +42,13 @@ async def opened(desk: ConsoleApplication) -> tuple[BatchScreen, OpenDialog]:
     return screen, sheet
 
 
+def keys_of(sheet: OpenDialog) -> list[str]:
+    model = sheet.list.rows_model
+    return [model.key_at(row) for row in range(model.rowCount())]
+
+
 def shown(sheet: OpenDialog) -> list[str]:
-    return [key for key in sheet._shown if key.startswith("saved:")]
+    return [key for key in keys_of(sheet) if key.startswith("saved:")]
 
 
 def press(key: Qt.Key) -> None:
@@ -198,7 +203,7 @@ def test_a_template_begins_a_new_batch_and_is_left_as_it_is(theme: Theme, tmp_pa
         assert console.saved["Tidy"] == before
         assert console.saved["Mine"].steps == before.steps
         _, sheet = await opened(desk)
-        sheet.list.choose(next(key for key in sheet._shown if key.startswith("example:")))
+        sheet.list.choose(next(key for key in keys_of(sheet) if key.startswith("example:")))
         assert not sheet.answer("template").isEnabled()
 
     play_frame(theme, tmp_path, console, scenario)

@@ -115,7 +115,7 @@ def test_a_real_journal_is_searched_proved_and_verified(theme: Theme, tmp_path: 
         QTest.keyClick(screen.table, Qt.Key.Key_P)
         await seen(lambda: screen.pane.proof.verdict.isVisible())
         assert screen.pane.proof.verdict.text() == "In the journal, unchanged."
-        screen.verify()
+        screen.verify_act.trigger()
         await seen(lambda: screen.verify_banner.banner.kind == "ok" and not screen.verify_banner.running)
         assert "1,000 entries, 1 blob," in screen.verify_banner.banner.words()
         await console.disk.close()
@@ -136,7 +136,7 @@ def test_a_changed_entry_and_a_damaged_blob_are_found_out(theme: Theme, tmp_path
         screen: Any = desk.window.current
         await seen(lambda: screen.pane.proof.failure.isVisible())
         assert not screen.pane.proof.verdict.isVisible()
-        screen.verify()
+        screen.verify_act.trigger()
         await seen(lambda: screen.verify_banner.banner.kind == "fail")
         assert "Entry 412 does not match its hash." in screen.verify_banner.banner.words()
         screen.open_entry(COUNT, "pictures")

@@ -126,7 +126,7 @@ def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
 
     async def scenario(desk: ConsoleApplication) -> None:
         journal = await open_journal(desk)
-        journal.screen.verify()
+        journal.screen.verify_act.trigger()
         await seen(lambda: journal.banner_kind == "fail")
         assert "Entry 18,010 does not match its hash." in journal.banner
         QTest.mouseClick(link_of(journal.screen, "What now"), Qt.MouseButton.LeftButton)
@@ -148,7 +148,7 @@ def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
 
     async def scenario(desk: ConsoleApplication) -> None:
         journal = await open_journal(desk)
-        journal.screen.verify()
+        journal.screen.verify_act.trigger()
         await seen(lambda: journal.banner.startswith("Not verified. The line broke."))
         assert journal.banner_kind == "warn"
 

@@ -72,8 +72,8 @@ class RunsPage:
     async def until(self, state: RunState) -> Run:
         """Wait until the head of the run on show says this state, and its cells were read."""
         word = state.value
-        await seen(lambda: self.state == word and self.screen._run is not None)
-        await seen(lambda: self.screen._run.summary.state.value == word if state.ended else True)
+        await seen(lambda: self.state == word and self.screen.run is not None)
+        await seen(lambda: self.screen.run.summary.state.value == word if state.ended else True)
         return await self.bay.beside.runs.get(self.run)
 
     @property

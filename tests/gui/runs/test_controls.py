@@ -125,7 +125,7 @@ def test_a_batch_that_was_changed_since_is_resumed_as_it_was_and_that_is_said(
         run = await page.until(RunState.FAILED)
         await page.bay.beside.runs.save_batch("frozen", run.batch)
         page.press_key(Qt.Key.Key_R)
-        await seen(lambda: page.dialog()._saved.value is not None)  # type: ignore[union-attr]
+        await seen(lambda: page.dialog().saved.value is not None)  # type: ignore[union-attr]
         assert "another one now" not in page.words(page.dialog())
         page.press("Cancel", page.dialog())
         changed = run.batch.model_copy(update={"description": "Another one"})
@@ -224,7 +224,7 @@ def test_a_word_about_a_run_that_only_the_journal_has_shows_at_once(theme: Theme
         await page.until(RunState.FAILED)
         # As after a restart: the service tells nothing of a run that it does not have in memory.
         await page.bay.service.journal.settle()
-        del page.bay.service.runner._runs[run]
+        page.bay.forget_run(run)
         page.choose("look")
         page.press_key(Qt.Key.Key_D)
         page.press("It is done")

@@ -136,7 +136,7 @@ def test_a_cancelled_cell_keeps_its_output_also_when_only_the_journal_has_it(
         other = await page.start({"id": "look", "tool": "get_system_info", "with": {"info_type": "memory"}})
         assert other != run
         await page.bay.service.journal.settle()
-        del page.bay.service.runner._runs[run]
+        page.bay.forget_run(run)
         await page.open(run, "this-computer", "call")
         await seen(lambda: page.drawer.cell is not None and page.drawer.cell.run == run)
         assert page.drawer.cell is not None

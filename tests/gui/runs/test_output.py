@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QFileDialog
 
 from app.main import ConsoleApplication
 from app.screens.runs.output_search import MOST_MARKED
@@ -139,8 +139,7 @@ def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_
         await seen(lambda: drawer.output.box.blockCount() > 80_000)
         assert drawer.output.message.text().startswith("440.0 kB more are not shown")
         drawer.output.save.click()
-        dialog = drawer.output._saver.dialog
-        assert dialog is not None
+        [dialog] = drawer.findChildren(QFileDialog)
         assert not dialog.isModal()
         target = tmp_path / "output.txt"
         dialog.fileSelected.emit(str(target))

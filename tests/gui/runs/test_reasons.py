@@ -91,7 +91,7 @@ def test_the_matrix_shows_where_waves_begin_and_the_head_which_one_goes_on(
         assert notes == ["wave 1", "wave 2", "", "", "", "wave 3", ""]
         assert "wave 3 of 3" in screen.head.about.text()
         # Of a filter's rows each wave begins at the first that is shown.
-        screen._filter_cells("failed")
+        screen.counts.chosen.emit("failed")
         assert screen.matrix.cells.devices == ["build-lnx-03"]
         assert screen.matrix.device_note(0) == "wave 3"
 

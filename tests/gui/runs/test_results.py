@@ -71,7 +71,7 @@ def test_a_result_that_changes_while_it_is_looked_at_is_grouped_anew(theme: Them
         screen.views.show_view("results")
         await seen(lambda: screen.views.results.words.text() == "7 alike")
         cell = change_cell(console, "lab-lnx-05", "disk", result={"used": 2})
-        screen._take_cell(cell)
+        desk.state.cell_changed.emit(cell)
         await seen(lambda: screen.views.results.words.text() == "6 alike, 1 differs")
 
     play_frame(theme, tmp_path, console, scenario)
