@@ -49,9 +49,10 @@ from core.service.console import (
     Event,
     JournalChanged,
     PolicyStatus,
+    ResultPage,
     RunPage,
 )
-from core.service.envelope import Envelope, cell_envelope
+from core.service.envelope import cell_envelope
 from tests.fakes.approvals_door import ApprovalsDoor
 from tests.fakes.changes_door import HOME_KEY
 from tests.fakes.decisions import decide_call
@@ -310,9 +311,9 @@ class FakeConsole(ApprovalsDoor):
     async def on_run_blob(self, run: str, sha256: str) -> bytes:
         return await self.on_blob(sha256)
 
-    async def on_run_results(self, run: str) -> list[Envelope]:
+    async def on_run_results(self, run: str, after: int = 0, limit: int = 500) -> ResultPage:
         await self._step("run_results")
-        return [cell_envelope(cell) for cell in self.work.find(run).cells]
+        return ResultPage(results=[cell_envelope(cell) for cell in self.work.find(run).cells])
 
     async def on_runs(
         self, before: str | None = None, limit: int = 50, active: bool = False

@@ -12,6 +12,7 @@ from core.batch.undo_plan import UndoPlan, plan_of
 from core.errors import BadInput, ErrorCode, Refused
 from core.service.api.methods import ApiMethod
 from core.service.console import Console
+from core.service.envelope import Alternative
 
 
 class HandlerConsole(Console):
@@ -44,6 +45,9 @@ class HandlerConsole(Console):
     async def on_run_cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
         whole = await self.on_run(run)
         return CellPage(run=whole.summary, cells=whole.cells, next=None)
+
+    async def on_alternatives(self, run: str, device: str, step: str) -> list[Alternative]:
+        return []
 
     async def on_run_output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
         for cell in (await self.on_run(run)).cells:

@@ -46,11 +46,12 @@ from core.service.console import (
     NumberPage,
     PolicyStatus,
     Proof,
+    ResultPage,
     RunChanged,
     RunPage,
     VerifyReport,
 )
-from core.service.envelope import Envelope, cell_envelope
+from core.service.envelope import cell_envelope
 from core.service.event_hub import EventHub
 from core.statements import SignedStatement, make_request
 from tests.fakes.memory_devices import TIME, MemoryDevices
@@ -331,8 +332,8 @@ class MemoryConsole(MemoryDevices):
     async def on_run_blob(self, run: str, sha256: str) -> bytes:
         return await self.on_blob(sha256)
 
-    async def on_run_results(self, run: str) -> list[Envelope]:
-        return [cell_envelope(cell) for cell in (await self.on_run(run)).cells]
+    async def on_run_results(self, run: str, after: int = 0, limit: int = 500) -> ResultPage:
+        return ResultPage(results=[cell_envelope(cell) for cell in (await self.on_run(run)).cells])
 
     async def on_runs(
         self, before: str | None = None, limit: int = 50, active: bool = False
