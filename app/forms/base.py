@@ -10,6 +10,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QComboBox, QSizePolicy, QWidget
 
+from app.forms.field_widgets import GrowingText
 from app.forms.lazy_builder import LazyBuilder
 from app.forms.wrapping_label import WrappingLabel
 from app.theme.shapes import paint_glyph
@@ -22,6 +23,7 @@ from core.schema_forms.form import NUMBER_KINDS, Field, FieldKind
 from core.schema_forms.json_values import (
     UNSET,
     Path,
+    is_plain,
     json_text,
     path_text,
     same_json,
@@ -170,8 +172,42 @@ class RawEditor(Editor):
         yield self.input
 
 
+class ExpressionEditor(Editor):
+    """A text with expressions, in place of a choice or of rows, which could not show one."""
+
+    def __init__(self, field: Field, options: FormOptions, parent: QWidget | None = None) -> None:
+        super().__init__(field, options, parent)
+        self.input = GrowingText(True, 1, 6, self)
+        self.input.setReadOnly(options.read_only)
+        self.input.edited.connect(self.changed)
+        self.input.left.connect(self.left)
+        fill_with(self, self.input)
+
+    def value(self) -> Any:
+        """The text exactly."""
+        return self.input.text() or UNSET
+
+    def set_value(self, value: Any) -> None:
+        """Show a text."""
+        self.input.set_text(value if isinstance(value, str) else "")
+
+    def begin(self) -> None:
+        """Wait for an expression to be typed between the brackets."""
+        cursor = self.input.textCursor()
+        cursor.setPosition(len(_BRACKETS) - len(_BRACKETS.split()[1]) - 1)
+        self.input.setTextCursor(cursor)
+        self.input.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def inputs(self) -> Iterator[QWidget]:
+        """The one input."""
+        yield self.input
+
+
+_BRACKETS = "${{  }}"
+_BY_EXPRESSION = "by expression"
 _LONGEST_HELP = 220
 _SELF_SAYING = (FieldKind.ENUM, FieldKind.CONST, FieldKind.BOOLEAN, FieldKind.NULL, FieldKind.ANY_OF)
+_NO_TEXT = (FieldKind.ENUM, FieldKind.BOOLEAN, FieldKind.ARRAY, FieldKind.OBJECT, FieldKind.ANY_OF)
 _OWN_NULL = (FieldKind.ENUM, FieldKind.CONST, FieldKind.BOOLEAN, FieldKind.NULL)
 
 
@@ -243,9 +279,12 @@ class FieldRow(QWidget):
         self.labelled = labelled
         self._given = given
         self._wrong = ""
+        self._note = ("", False)
+        self._note_label: Label | None = None
         self._is_null = False
         self._editor: Editor | None = None
-        self._raw: RawEditor | None = None
+        self._raw: RawEditor | ExpressionEditor | None = None
+        self._expression_link: Link | None = None
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         if options.builder is None:
             self.fill()
@@ -283,6 +322,7 @@ class FieldRow(QWidget):
         self._odd.hide()
         self._layout.addWidget(self._odd)
         self._layout.addWidget(self.error)
+        self.show_note(*self._note)
         self._build_help()
         self._name_inputs()
         given, self._given = self._given, UNSET
@@ -323,6 +363,10 @@ class FieldRow(QWidget):
             self._null_link.clicked.connect(self._toggle_null)
             layout.addWidget(self._null_link)
             self._head_links.append(self._null_link)
+        if self.options.expressions and self.labelled and self.field.kind in _NO_TEXT:
+            self._expression_link = Link(_BY_EXPRESSION, "meta", head)
+            self._expression_link.clicked.connect(self._toggle_expression)
+            layout.addWidget(self._expression_link)
         if not self.labelled and self._null_link is None:
             head.hide()
         self._layout.addWidget(head)
@@ -378,7 +422,7 @@ class FieldRow(QWidget):
         """The inputs of this row itself, not of rows inside it."""
         own = self.shown_editor
         has_rows = self.field.kind in (FieldKind.OBJECT, FieldKind.ARRAY, FieldKind.ANY_OF)
-        return [] if has_rows and not isinstance(own, RawEditor) else list(own.inputs())
+        return [] if has_rows and not isinstance(own, RawEditor | ExpressionEditor) else list(own.inputs())
 
     def add_to_head(self, widget: QWidget) -> None:
         """Put a control of the editor at the right end of the label's line."""
@@ -395,6 +439,7 @@ class FieldRow(QWidget):
     def _changed(self) -> None:
         self._wrong = ""
         self.error.show_text("")
+        self.show_note("")
         self._show_help()
         self.changed.emit()
 
@@ -445,17 +490,46 @@ class FieldRow(QWidget):
             self._enter_raw(value)
         self._show_help()
 
-    def _enter_raw(self, value: Any) -> None:
-        if self._raw is None:
-            self._raw = RawEditor(self.field, self.options, self)
+    def _enter_raw(self, value: Any) -> RawEditor | ExpressionEditor:
+        kind = ExpressionEditor if self._is_by_expression(value) else RawEditor
+        if not isinstance(self._raw, kind):
+            self._leave_raw()
+            self._raw = kind(self.field, self.options, self)
             self._listen(self._raw)
             self._layout.insertWidget(self._layout.indexOf(self.editor), self._raw)
             self._name_inputs()
         self.editor.hide()
         self._raw.set_value(value)
-        self._odd.setText(f"Shown as JSON: {self._why_odd(value)}.")
-        self._odd.show()
+        if isinstance(self._raw, RawEditor):
+            self._odd.setText(f"Shown as JSON: {self._why_odd(value)}.")
+            self._odd.show()
+        self._show_expression_link()
         self.regrown.emit()
+        return self._raw
+
+    def _is_by_expression(self, value: Any) -> bool:
+        """Whether a value that the editor cannot show is shown as the text of an expression."""
+        if not self.options.expressions or not isinstance(value, str) or not is_plain(value):
+            return False
+        return "${{" in value or isinstance(self._raw, ExpressionEditor)
+
+    def _toggle_expression(self) -> None:
+        if isinstance(self._raw, ExpressionEditor):
+            self._leave_raw()
+            self.editor.set_value(UNSET)
+            next(iter(self.editor.inputs()), self.editor).setFocus(Qt.FocusReason.OtherFocusReason)
+        else:
+            self._show_null(False)
+            instead = self._enter_raw(_BRACKETS)
+            if isinstance(instead, ExpressionEditor):
+                instead.begin()
+        self._changed()
+
+    def _show_expression_link(self) -> None:
+        if self._expression_link is not None:
+            on = isinstance(self._raw, ExpressionEditor)
+            self._expression_link.setText(f"not {_BY_EXPRESSION}" if on else _BY_EXPRESSION)
+            self._expression_link.updateGeometry()
 
     def _why_odd(self, value: Any) -> str:
         word = type_word(value)
@@ -473,6 +547,7 @@ class FieldRow(QWidget):
         self._raw = None
         self._odd.hide()
         self.editor.show()
+        self._show_expression_link()
         self.regrown.emit()
 
     def _toggle_null(self) -> None:
@@ -503,6 +578,25 @@ class FieldRow(QWidget):
         if self._editor is not None:
             yield from self._head_links
             yield from self.shown_editor.inputs()
+        if self._expression_link is not None:
+            yield self._expression_link
+
+    @property
+    def note(self) -> str:
+        """What is said of the value beside its errors."""
+        return self._note[0]
+
+    def show_note(self, text: str, failed: bool = False) -> None:
+        """Say something of the value below the editor, as what its expressions give; empty for nothing."""
+        self._note = (text, failed)
+        if self._editor is None or (self._note_label is None and not text):
+            return
+        if self._note_label is None:
+            self._note_label = WrappingLabel("", "meta", "text3", selectable=True, parent=self)
+            self._layout.insertWidget(self._layout.indexOf(self.error) + 1, self._note_label)
+        self._note_label.setText(text)
+        self._note_label.set_tone("fail" if failed else "text3")
+        self._note_label.setVisible(bool(text))
 
     def show_error(self, text: str) -> None:
         """Show what is wrong below the editor; an empty text takes it away."""

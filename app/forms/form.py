@@ -18,7 +18,7 @@ from app.widgets.labels import Label
 from app.widgets.layouts import vbox
 from app.widgets.util import debounce
 from core.schema_forms.form import form_for
-from core.schema_forms.json_values import UNSET, Path, holds_expression, same_json, value_at
+from core.schema_forms.json_values import UNSET, Path, holds_expression, path_text, same_json, value_at
 from core.schema_forms.secrets import secret_arguments
 from core.schema_forms.validator import FieldError
 
@@ -61,6 +61,7 @@ class SchemaForm(QWidget):
         self._editor: Editor | None = None
         self._outside: list[FieldError] = []
         self._shown: tuple[list[FieldError], bool] = ([], True)
+        self._notes: dict[Path, tuple[str, bool]] = {}
         self._waits: _Wait | None = None
         self._lines = vbox(parent=self, spacing=8)
         self._error = ErrorLine(self)
@@ -84,6 +85,7 @@ class SchemaForm(QWidget):
         self._builder.begin()
         self._changes()
         self._shown = ([], True)
+        self._notes = {}
         if self._editor is not None:
             self._lines.removeWidget(self._editor)
             self._editor.hide()
@@ -199,6 +201,26 @@ class SchemaForm(QWidget):
         self._outside = list(errors)
         self._show([*self.problems(), *self._outside], only_touched=not self._outside)
 
+    def show_notes(self, notes: dict[Path, tuple[str, bool]]) -> None:
+        """Say something below the fields of these paths: words, and whether they tell of a mistake."""
+        self._notes = notes
+        rows = dict(self._all_rows())
+        lines: dict[FieldRow, list[str]] = {}
+        failed: set[FieldRow] = set()
+        for path, (words, wrong) in notes.items():
+            row = self._row_for(path, rows)
+            if row is not None:
+                own = rows.get(path) is row
+                lines.setdefault(row, []).append(words if own else f"{path_text(path)}: {words}")
+                failed |= {row} if wrong else set()
+        for row in rows.values():
+            row.show_note("\n".join(lines.get(row, ())), row in failed)
+
+    @property
+    def notes(self) -> dict[Path, str]:
+        """What is said below the fields beside their errors, by the path of the field."""
+        return {path: row.note for path, row in self._all_rows() if row.note}
+
     @property
     def errors(self) -> dict[Path, str]:
         """The errors on show, by the path of their field."""
@@ -270,6 +292,8 @@ class SchemaForm(QWidget):
         self._order_soon.start()
         if self._shown[0]:
             self._show_in_rows(*self._shown)
+        if self._notes:
+            self.show_notes(self._notes)
 
     def _show(self, errors: list[FieldError], only_touched: bool = True) -> None:
         self._shown = (errors, only_touched)

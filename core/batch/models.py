@@ -325,6 +325,18 @@ class SavedBatch(FrozenModel):
     steps: int | None
 
 
+OPEN_STATES = frozenset(
+    {
+        CellState.QUEUED,
+        CellState.RUNNING,
+        CellState.RETRYING,
+        CellState.WAITING,
+        CellState.CANCEL_ASKED,
+    }
+)
+"""States of a cell that has not ended."""
+
+
 class Cell(FrozenModel):
     """One step on one device in one run. Times are UTC, ISO 8601. `result` is set when the command has ended.
 
@@ -414,9 +426,13 @@ class CellPage(FrozenModel):
 
 
 class Run(FrozenModel):
-    """A run with its cells, the batch that it executes, and the values of its inputs, both redacted."""
+    """A run with its cells, the batch that it executes, and the values of its inputs, both redacted.
+
+    Of a large run a client gets the cells of the first devices; `next` requests the others, as in `CellPage`.
+    """
 
     summary: RunSummary
     batch: Batch
     cells: list[Cell]
     inputs: dict[str, Any] = _optional({})
+    next: int | None = _optional(None)

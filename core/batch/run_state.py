@@ -13,7 +13,20 @@ from typing import Any, NamedTuple
 
 from core.aip.messages import ResultStatus
 from core.batch.expressions import StepFacts
-from core.batch.models import Batch, Cell, CellState, Row, Run, RunKind, RunState, RunSummary, flatten, rows
+from core.batch.held_values import HeldValues
+from core.batch.models import (
+    OPEN_STATES,
+    Batch,
+    Cell,
+    CellState,
+    Row,
+    Run,
+    RunKind,
+    RunState,
+    RunSummary,
+    flatten,
+    rows,
+)
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
@@ -59,6 +72,8 @@ class ActiveRun:
     undoes: str = ""
     undo_arguments: Mapping[tuple[str, str], Json] = field(default_factory=dict)
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    # Which values of results are in memory; None for a run that is rebuilt from the journal.
+    held: HeldValues | None = None
     # By step: the index of the device that the step was decided for, and the summary of that decision.
     effects: dict[str, tuple[int, str]] = field(default_factory=dict)
     counts: Counter[CellState] = field(default_factory=Counter)
@@ -128,6 +143,9 @@ class ActiveRun:
             if before is not None:
                 self.counts[before.state] -= 1
         self.cells[key] = cell
+        if self.held is not None:
+            for left in self.held.put(before, cell):
+                self.cells[left] = without_value(self.cells[left])
         if cell.state is CellState.WAITING:
             self.asked.set()
 
@@ -171,6 +189,18 @@ class ActiveRun:
         )
 
 
+def without_value(cell: Cell) -> Cell:
+    """The cell without the value of its result, which the journal has."""
+    assert cell.result is not None, "only a cell with a result has a value"
+    return cell.model_copy(update={"result": cell.result.model_copy(update={"result": None})})
+
+
+def with_value(cell: Cell, value: Any) -> Cell:
+    """The cell with the value of its result, as it was before `without_value`."""
+    assert cell.result is not None, "only a cell with a result has a value"
+    return cell.model_copy(update={"result": cell.result.model_copy(update={"result": value})})
+
+
 def devices_hash(devices: list[str]) -> str:
     """SHA-256 over the sorted device names. Two lists name the same devices if their hashes are equal."""
     return digest_of(sorted(devices))
@@ -181,17 +211,6 @@ def already_resumed(run: str, by: str) -> Refused:
     return Refused(f"{run} was resumed already, as {by}; resume that one if it has ended.")
 
 
-_OPEN = frozenset(
-    {
-        CellState.QUEUED,
-        CellState.RUNNING,
-        CellState.RETRYING,
-        CellState.WAITING,
-        CellState.CANCEL_ASKED,
-    }
-)
-
-
 def ended_state(run: ActiveRun) -> RunState:
     """The final state of a run, from its cells.
 
@@ -199,7 +218,7 @@ def ended_state(run: ActiveRun) -> RunState:
     cell, `done`.
     """
     states = {state for state, count in run.counts.items() if count}
-    if states & _OPEN:
+    if states & OPEN_STATES:
         return RunState.INTERRUPTED
     if CellState.UNKNOWN in states:
         return RunState.UNKNOWN

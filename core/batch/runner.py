@@ -21,6 +21,7 @@ from core.audit.events import (
     RunUnpaused,
 )
 from core.batch.execution import Environment, Execution
+from core.batch.held_values import MOST_HELD, HeldValues, steps_read
 from core.batch.models import Batch, Cell, CellState, RunKind, RunSummary, flatten, with_parameters
 from core.batch.run_machine import Place
 from core.batch.run_state import ActiveRun, Carried, already_resumed, ended_state
@@ -70,7 +71,8 @@ class Undoing:
 class Runner:
     """Starts and ends runs. Keeps active runs in memory, and ended ones up to `KEPT_IN_MEMORY` in all.
 
-    An ended run is forgotten earlier if all runs together have more than `MOST_CELLS` cells.
+    An ended run is forgotten earlier if all runs together have more than `MOST_CELLS` cells, or more than
+    `MOST_HELD` bytes of values. A run whose results are larger leaves the older ones to the journal.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class Runner:
             request_id=request_id,
             request_digest=request_digest,
             program=program,
+            held=HeldValues(steps_read(compiled)),
         )
         self.next_number += 1
         await run.put_first_cells_in_slices(CellState.QUEUED)
@@ -193,7 +196,8 @@ class Runner:
         compiled: Mapping[str, CompiledStep],
         earlier: Mapping[tuple[str, str], CommandResult],
     ) -> None:
-        environment = self._environment
+        environment, read = self._environment, steps_read(compiled)
+        earlier = {place: result for place, result in earlier.items() if place[1] in read}
         execution = Execution(run, compiled, environment, self._changes.mark, earlier)
         self._executions[run.id] = execution
 
@@ -277,12 +281,18 @@ class Runner:
 
     def _forget_old(self) -> None:
         cells = sum(len(run.cells) for run in self._runs.values())
+        held = sum(_bytes_of(run) for run in self._runs.values())
         for run in list(self._runs.values()):
-            if len(self._runs) <= KEPT_IN_MEMORY and cells <= MOST_CELLS:
+            if len(self._runs) <= KEPT_IN_MEMORY and cells <= MOST_CELLS and held <= MOST_HELD:
                 return
             if run.end is not None and run.ended.is_set():
                 cells -= len(run.cells)
+                held -= _bytes_of(run)
                 del self._runs[run.id]
+
+
+def _bytes_of(run: ActiveRun) -> int:
+    return run.held.bytes if run.held is not None else 0
 
 
 def _started(run: ActiveRun) -> NewEntry:

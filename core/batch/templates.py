@@ -307,6 +307,19 @@ def _split(text: str) -> list[str | _Source]:
     return parts
 
 
+def unclosed_expression(text: str) -> str | None:
+    """What follows the last opening brackets of a text, where no closing ones end it; None without such."""
+    at = 0
+    while (opened := text.find(OPEN, at)) >= 0:
+        start = opened + len(OPEN)
+        match = _INNER.match(text, start)
+        end = match.end() if match else len(text)
+        if not text.startswith(CLOSE, end):
+            return text[start:]
+        at = end + len(CLOSE)
+    return None
+
+
 def texts_with_expressions(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """The texts in arguments that hold an expression, each with its place."""
     if isinstance(value, str):

@@ -117,7 +117,7 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
     if saving is not None:
         await saving.save(session, [result])
         code = saving.code(code)
-    [envelope] = await session.console.runs.results(run.summary.id)
+    [envelope] = (await session.console.runs.results(run.summary.id)).results
     if json_wanted:
         say(as_json(envelope_json(envelope, saving.files if saving else None)))
     elif code != exit_codes.BAD_INPUT or result.basis is not Basis.NOTHING_SENT:

@@ -19,6 +19,7 @@ from core.errors import ErrorCode, ErrorInfo, Refused, ServiceError
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
 from core.service.envelope import cell_envelope, refused_envelope
+from core.service.pages import whole_run
 
 LOOK_AGAIN = 5.0
 TOGETHER = 0.05
@@ -126,7 +127,8 @@ class _Following:
         self.cells = {(cell.device, cell.step): cell for cell in run.cells}
 
     async def _look_again(self) -> list[Cell]:
-        self._take(await self.session.console.runs.get(self.summary.id))
+        runs = self.session.console.runs
+        self._take(await whole_run(runs, await runs.get(self.summary.id)))
         return list(self.cells.values())
 
     async def _changes(self, events: AsyncIterator[Event], timeout: float) -> list[Cell] | None:

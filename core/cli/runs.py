@@ -28,6 +28,7 @@ from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode
 from core.replay.result_search import MOST_WORDS
 from core.service import exit_codes
+from core.service.pages import every_result, whole_run
 from core.service.result_export import ExportFormat, export_results
 
 app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
@@ -176,7 +177,8 @@ def show_run(
 
     async def work(session: Session) -> int:
         if grouped and not context.obj.json:
-            found = await session.console.runs.get(run)
+            runs = session.console.runs
+            found = await whole_run(runs, await runs.get(run))
             say(f"{run_text.summary_text(found)}\n\n{run_text.groups_text(found)}")
             return exit_codes.DONE
         return await show.run(session, run, context.obj.json, saving)
@@ -352,7 +354,7 @@ async def run_to_end(
 ) -> int:
     """Begin a run, follow it to its end, print it, and return the exit code."""
     events = session.console.events()
-    started = await begin()
+    started = await whole_run(session.console.runs, await begin())
     note(f"Run {started.summary.id} on {len(started.summary.devices)} devices.")
     ended = await follow(session, started, events, how)
     return ended if isinstance(ended, int) else await _print_end(session, ended, how.json_wanted, saving)
@@ -366,7 +368,7 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
         code = saving.code(code)
     if json_wanted:
         files = saving.files if saving is not None else None
-        envelopes = await session.console.runs.results(run.summary.id)
+        envelopes = await every_result(session.console.runs, run.summary.id)
         told = [envelope_json(envelope, files) for envelope in envelopes if envelope.verdict is not None]
         say(as_json({"run": run.summary.model_dump(mode="json"), "results": told}))
         return code

@@ -36,6 +36,7 @@ from core.errors import DeviceError, ErrorCode, ErrorInfo
 from core.fleet.models import Tool
 from core.service import exit_codes
 from core.service.console import Proof
+from core.service.pages import every_result, whole_run
 from core.service.proof_check import VERIFY_ALL, Finding, check_proof, steps_of
 
 LATE_SHOWN = 200
@@ -142,7 +143,7 @@ async def runs(session: Session, limit: int, json_wanted: bool) -> None:
 
 async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving | None = None) -> int:
     """Show a run with the result of each step on each device; with `saving`, save pictures and outputs."""
-    found = await session.console.runs.get(wanted)
+    found = await whole_run(session.console.runs, await session.console.runs.get(wanted))
     results = [result for cell in found.cells if (result := result_of(cell)) is not None]
     quoted = wanted.replace('"', "")
     page = await session.console.journal.entries(
@@ -153,7 +154,7 @@ async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving |
     code = saving.code(exit_codes.DONE) if saving is not None else exit_codes.DONE
     if json_wanted:
         files = saving.files if saving is not None else None
-        envelopes = await session.console.runs.results(wanted)
+        envelopes = await every_result(session.console.runs, wanted)
         told = [envelope_json(one, files) for one in envelopes if one.verdict is not None]
         late = [_dump(one) for one in page.entries]
         say(as_json({"run": _dump(found.summary), "results": told, "late_answers": late}))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mcp import types
 
 from core.batch.inputs import inputs_schema
-from core.batch.models import Batch, Parallel, Run, RunSummary, Step
+from core.batch.models import OPEN_STATES, Batch, Parallel, Run, RunSummary, Step
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import Device, ToolDescription
@@ -27,6 +27,7 @@ from core.gateway.answers import (
     run_item,
 )
 from core.service.envelope import Envelope
+from core.service.pages import every_result, whole_run
 
 ANSWER_WITHIN = 10.0
 """Seconds in which a run that needs no approval is answered at once."""
@@ -118,7 +119,7 @@ class ToolCalls:
 
     async def _standing(self, run: Run) -> RunStanding:
         run_id = run.summary.id
-        envelopes = await (await self._session.console()).runs.results(run_id)
+        envelopes = await every_result((await self._session.console()).runs, run_id)
         return RunStanding(run.summary, envelopes, self._session.tickets.of(run_id))
 
     async def _list_devices(self, asked: tools.ListDevices) -> Outcome:
@@ -200,8 +201,9 @@ class ToolCalls:
         while True:
             left = max(0.0, until - time.monotonic())
             run = await console.runs.wait(run_id, min(_SLICE, left))
-            ended = sum(cell.ended_at is not None for cell in run.cells)
-            await self._report(ended, len(run.cells), run.summary.state.value)
+            summary = run.summary
+            ended = sum(count for state, count in summary.counts.items() if state not in OPEN_STATES)
+            await self._report(ended, sum(summary.counts.values()), summary.state.value)
             if run.summary.state.ended or left <= _SLICE:
                 return await self._standing(run)
 
@@ -211,7 +213,7 @@ class ToolCalls:
     async def _get_evidence(self, asked: tools.GetEvidence) -> Outcome:
         console = await self._session.console()
         run_id = self._session.tickets.run(asked.ticket)
-        run = await console.runs.get(run_id)
+        run = await whole_run(console.runs, await console.runs.get(run_id))
         results = [cell.result for cell in run.cells if cell.result is not None]
         if not asked.item:
             return answer({"items": [item for result in results for item in evidence_items(result)]})

@@ -76,12 +76,13 @@ from core.service.api.models import (
     LiveState,
     PolicyStatus,
     Proof,
+    ResultPage,
     RunPage,
 )
-from core.service.envelope import Envelope
+from core.service.envelope import Alternative
 from core.statements import SignedStatement
 
-API_VERSION = 5
+API_VERSION = 6
 
 # Re-exports the API's models and events, so that clients import everything from this module.
 __all__ = [
@@ -116,6 +117,7 @@ __all__ = [
     "NumberPage",
     "PolicyStatus",
     "Proof",
+    "ResultPage",
     "RunChanged",
     "RunPage",
     "VerifyReport",
@@ -323,9 +325,9 @@ class RunsApi(Protocol):
 
     @rpc("run_cells", ANY_CLIENT)
     async def cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
-        """The cells of a run by device, some `limit` of them, for runs too large for `get`. NOT_FOUND.
+        """The cells of a run by device, some `limit` of them. NOT_FOUND.
 
-        `after` is the `next` of the page before.
+        `after` is the `next` of the page before, or of a run.
         """
 
     @rpc("run_output", ANY_CLIENT)
@@ -377,18 +379,25 @@ class RunsApi(Protocol):
 
     @rpc("run", ANY_CLIENT)
     async def get(self, run: str) -> Run:
-        """A run with its cells, from memory or from the journal. NOT_FOUND."""
+        """A run with its cells, at most some 1,000 of them, from memory or from the journal. NOT_FOUND.
+
+        `core.service.pages` reads the others.
+        """
 
     @rpc("run_blob", ANY_CLIENT)
     async def evidence(self, run: str, sha256: str) -> bytes:
         """A picture or a large output that a result of this run names. NOT_FOUND."""
 
     @rpc("run_results", ANY_CLIENT)
-    async def results(self, run: str) -> list[Envelope]:
-        """The outcome of each of a run's commands, also of those that have not ended. NOT_FOUND.
+    async def results(self, run: str, after: int = 0, limit: int = 500) -> ResultPage:
+        """The outcomes of some `limit` of a run's commands, also of those that have not ended. NOT_FOUND.
 
-        The first ten that failed name alternatives: calls that the policy would allow now.
+        `after` is the `next` of the page before. The first ten of a page that failed name alternatives.
         """
+
+    @rpc("alternatives", ANY_CLIENT)
+    async def alternatives(self, run: str, device: str, step: str) -> list[Alternative]:
+        """Calls that the policy would allow now instead of one that failed; mostly none. NOT_FOUND."""
 
     @rpc("find_runs", OPERATORS)
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:

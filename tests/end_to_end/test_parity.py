@@ -116,7 +116,7 @@ async def by_window(home: Home, action: Action) -> dict[str, Any]:
             await console.runs.wait(started.summary.id, PATIENCE_S)
         else:
             await _until_it_rests(console, started.summary.id)
-        [envelope] = await console.runs.results(started.summary.id)
+        [envelope] = (await console.runs.results(started.summary.id)).results
         return envelope_json(envelope)
     finally:
         await console.close()
@@ -251,7 +251,9 @@ async def _batch_by_window(home: Home, name: str) -> list[dict[str, Any]]:
     try:
         started = await console.runs.start(await console.runs.load_batch(name))
         await console.runs.wait(started.summary.id, PATIENCE_S)
-        return [envelope_json(envelope) for envelope in await console.runs.results(started.summary.id)]
+        return [
+            envelope_json(envelope) for envelope in (await console.runs.results(started.summary.id)).results
+        ]
     finally:
         await console.close()
 

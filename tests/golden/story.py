@@ -225,6 +225,7 @@ async def reads(play: Play, console: Console, device: ScriptedDevice) -> None:
     assert result is not None
     await console.runs.evidence(run.summary.id, result.evidence[0].blob)
     await console.runs.results(run.summary.id)
+    await console.runs.alternatives(run.summary.id, SCRIPTED, run.summary.steps[0])
     await console.devices.search("look", f"name:{SCRIPTED}")
     await console.devices.describe(SCRIPTED, LOOK)
     for name, arguments in (("nothing", {}), ("shell_execute", {"command": 7}), ("shell_execute", {})):

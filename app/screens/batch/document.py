@@ -176,16 +176,23 @@ def content_of(batch: Batch) -> BatchDocument:
 
 def without_secret_defaults(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings as the draft keeps them: the default of a secret input is typed again after a restart."""
-    inputs = settings.get("inputs")
-    if not isinstance(inputs, dict):
+    secret = secret_inputs(settings)
+    if not secret:
         return settings
     kept = {
         name: {key: value for key, value in one.items() if key not in ("default", "one_of")}
-        if isinstance(one, dict) and one.get("secret")
+        if name in secret
         else one
-        for name, one in inputs.items()
+        for name, one in settings["inputs"].items()
     }
     return {**settings, "inputs": kept}
+
+
+def secret_inputs(settings: dict[str, Any]) -> list[str]:
+    """The names of the inputs that are secret."""
+    inputs = settings.get("inputs")
+    named = inputs.items() if isinstance(inputs, dict) else ()
+    return [name for name, one in named if isinstance(one, dict) and one.get("secret")]
 
 
 def _draft_of(step: Step | ApprovalStep, **more: Any) -> DraftStep:

@@ -12,7 +12,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
-from app.screens.batch.document import BatchDocument, DraftStep
+from app.screens.batch.document import BatchDocument, DraftStep, secret_inputs
 from app.screens.batch.document_controller import THE_BATCH, DocumentController
 from app.screens.batch.document_io import DocumentIO
 from app.screens.batch.expression_query import Asked, ExpressionQuery
@@ -43,7 +43,8 @@ from core.batch.expression_trial import ExpressionTrials
 from core.batch.models import Plan
 from core.batch.templates import texts_with_expressions
 from core.errors import BadInput
-from core.schema_forms.json_values import UNSET, path_text
+from core.schema_forms.json_values import UNSET
+from core.schema_forms.json_values import Path as ValuePath
 
 MOST_TRIED = 20
 """Arguments with expressions of which the values are shown."""
@@ -448,18 +449,19 @@ class BatchScreen(Screen):
             asked += [("with", text) for _, text in self._argument_texts(step)]
             self.expressions.show_step(self.editor.content, step, asked)
 
-    def _argument_texts(self, step: DraftStep) -> list[tuple[str, str]]:
+    def _argument_texts(self, step: DraftStep) -> list[tuple[ValuePath, str]]:
         """The arguments that hold expressions, by their paths; of secret ones nothing is shown."""
         secrets = self.notes.secrets(step, self._offered(step))
         return [
-            (path_text(path), text)
+            (path, text)
             for path, text in texts_with_expressions(step.parameters)
             if not secrets.intersection(path)
         ][:MOST_TRIED]
 
     def _show_expressions(self, trials: ExpressionTrials, asked: list[Asked]) -> None:
         if (step := self.editor.current) is not None:
-            self.step.show_trials(self._argument_texts(step), trials, asked)
+            secret = secret_inputs(self.editor.content.settings)
+            self.step.show_trials(self._argument_texts(step), trials, asked, secret)
 
     def _type_flow(self, flow: object) -> None:
         if (step := self.editor.current) is not None and isinstance(flow, dict):

@@ -19,12 +19,12 @@ from app.forms.field_widgets import LineInput
 from app.records.decision import DecisionCard
 from app.screens.batch.batch_form import BatchForm
 from app.screens.batch.document import DraftStep
+from app.screens.batch.expression_completer import ExpressionCompleter
 from app.screens.batch.expression_field import trial_words
 from app.screens.batch.expression_query import Asked
 from app.screens.batch.flow_form import FlowForm
 from app.screens.batch.inline_edit import InlineEdit
 from app.screens.batch.step_source import StepSource
-from app.screens.batch.text import one_line
 from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.widgets.badges import RiskBadge
 from app.widgets.banner import Notice
@@ -34,10 +34,10 @@ from app.widgets.fields import Field, mark_failed
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.util import ScrollArea
-from core.batch.expression_trial import ExpressionTrials
+from core.batch.expression_trial import ExpressionTrials, Readable
 from core.batch.models import STEP_ID
 from core.fleet.models import OTHERWISE, Effect
-from core.schema_forms.json_values import same_json
+from core.schema_forms.json_values import Path, same_json
 
 LONGEST_TIMEOUT_S = 86_400
 
@@ -79,9 +79,7 @@ class StepForm(QWidget):
         self.form = SchemaForm(FormOptions(expressions=True))
         self.form.changed.connect(lambda: self.parameters_typed.emit(self.form.value()))
         self.form.checked.connect(lambda found: self.problems_found.emit(found[0].message if found else ""))
-        self.filled = Label("", "meta", "text3", wrap=True, selectable=True)
-        self.filled.setAccessibleName("What the expressions in the arguments give")
-        self.filled.hide()
+        self.completer = ExpressionCompleter(self.form, bracketed=True)
         self.timeout = LineInput("s")
         self.timeout_field = Field("step timeout", self.timeout, help_text="Left out when empty.")
         self.timeout_field.setMaximumWidth(180)
@@ -119,7 +117,6 @@ class StepForm(QWidget):
         vbox(
             self.notice,
             self.form,
-            self.filled,
             self.timeout_field,
             self.judgement,
             self.flow,
@@ -182,7 +179,6 @@ class StepForm(QWidget):
             self._key, self._schema = step.key, schema
             self.form.set_schema(schema, step.parameters)
             self.judgement.say("")
-            self.filled.hide()
             if other:
                 self.scroller.verticalScrollBar().setValue(0)
         elif not same_json(self.form.value(), step.parameters):
@@ -240,17 +236,27 @@ class StepForm(QWidget):
         self._arrange_head()
 
     def show_trials(
-        self, arguments: Sequence[tuple[str, str]], trials: ExpressionTrials, asked: Sequence[Asked]
+        self,
+        arguments: Sequence[tuple[Path, str]],
+        trials: ExpressionTrials,
+        asked: Sequence[Asked],
+        secret_inputs: Sequence[str],
     ) -> None:
-        """Say what expressions give; `arguments` has names of arguments with the texts that hold some."""
+        """Say what expressions give, and complete them.
+
+        `arguments` has the paths of arguments with the texts that hold expressions; only these may read the
+        `secret_inputs`.
+        """
         where = f" on {trials.device} in {trials.run}" if trials.run else ""
         known = dict(zip(asked, trials.trials, strict=True))
         self.flow.show_trials(trials.readable, known, where)
-        found = [(name, known["with", text]) for name, text in arguments if ("with", text) in known]
-        lines = (f"{one_line(name)}: {trial_words(trial, where)}" for name, trial in found)
-        self.filled.setText("\n".join(lines))
-        self.filled.set_tone("fail" if any(trial.problem for _, trial in found) else "text3")
-        self.filled.setVisible(bool(found))
+        secrets = [Readable(path=f"inputs.{name}", type="secret") for name in secret_inputs]
+        before = [one for one in trials.readable if one.path.split(".")[0] != "result"]
+        self.completer.values = [*before, *secrets]
+        found = {path: known["with", text] for path, text in arguments if ("with", text) in known}
+        self.form.show_notes(
+            {path: (trial_words(trial, where), bool(trial.problem)) for path, trial in found.items()}
+        )
 
     def show_id_error(self, words: str) -> None:
         """Say what is wrong with the id."""

@@ -33,7 +33,7 @@ from app.widgets.layouts import hbox, vbox
 from core.batch.models import Cell, CellState
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord
-from core.service.envelope import Alternative, Envelope
+from core.service.envelope import Alternative
 
 TABS = ("result", "output", "picture", "decision", "entries", "facts")
 FACTS_WIDTH = 296
@@ -41,8 +41,6 @@ FACTS_WIDTH = 296
 READ_PAUSE_MS = 90
 # A busy journal changes many times a second.
 READ_AGAIN_MS = 1000
-# Cells of a run up to which alternatives are asked for: the answer has the results of all of them.
-MOST_ASKED_ABOUT = 500
 
 
 class CellDetails(QWidget):
@@ -75,7 +73,6 @@ class CellDetails(QWidget):
         self._record = Query(
             self, link, self._show_record, self._say_no_record, "read this command", READ_PAUSE_MS
         )
-        self.run_size: Callable[[], int] = lambda: 0
         self.is_production: Callable[[str], bool] = lambda _device: False
         self.result = ResultTab(link, nav)
         self.output = OutputTab(link, nav)
@@ -90,7 +87,9 @@ class CellDetails(QWidget):
         self.entries = EntriesTab()
         self.facts = CommandFacts()
         self.banner = CellBanner((actions.settle_done, actions.settle_not_done))
-        self._others = Query(self, link, self._show_alternatives, quietly, "find other ways", READ_PAUSE_MS)
+        self._others = Query(
+            self, link, self.result.show_alternatives, quietly, "find other ways", READ_PAUSE_MS
+        )
         self.result.alternative_wanted.connect(self._build_alternative)
         self.result.picture_wanted.connect(lambda: self.choose_tab("picture"))
         self.entries.opened.connect(lambda seq: self._nav.open("journal", OpenEntry(seq)))
@@ -182,19 +181,17 @@ class CellDetails(QWidget):
         self._offer(output, len(pictures_of(cell.result)), other)
 
     def _look_for_alternatives(self, cell: Cell) -> None:
-        """Ask what could be called instead of what failed; of a large run too much would be sent for that."""
+        """Ask what could be called instead of what failed."""
         failed = cell.state in (CellState.FAILED, CellState.NO_SUCH_TOOL) and cell.result is not None
-        if failed and self.run_size() <= MOST_ASKED_ABOUT:
-            self._others.ensure(lambda console: console.runs.results(cell.run), (cell.run, cell.call_id))
+        if failed:
+            self._others.ensure(
+                lambda console: console.runs.alternatives(cell.run, cell.device, cell.step),
+                (cell.run, cell.call_id),
+            )
             if self._others.value is not None:
-                self._show_alternatives(self._others.value)
+                self.result.show_alternatives(self._others.value)
         else:
             self._others.forget()
-
-    def _show_alternatives(self, envelopes: list[Envelope]) -> None:
-        call = self._cell.call_id if self._cell is not None else None
-        errors = [one.error for one in envelopes if one.call_id == call and one.error is not None]
-        self.result.show_alternatives(errors[0].alternatives if call and errors else [])
 
     def _build_alternative(self, other: Alternative) -> None:
         known = self._known.parameters

@@ -22,6 +22,7 @@ from app.widgets.section import Section
 from app.widgets.util import clear_layout
 from core.batch.models import Batch, Cell, Run
 from core.service.console import Console
+from core.service.pages import whole_run
 
 # Each has a row with two buttons.
 MOST_ROWS = 40
@@ -127,7 +128,10 @@ class ResumeDialog(FormDialog):
         )
 
     def _was_settled(self, cell: Cell) -> None:
-        self._reading.load(lambda console: console.runs.get(cell.run), cell.run)
+        async def read(console: Console) -> Run:
+            return await whole_run(console.runs, await console.runs.get(cell.run))
+
+        self._reading.load(read, cell.run)
         self.settled.emit()
         # The row that was pressed goes with the answer.
         self.answer("cancel").setFocus()

@@ -30,6 +30,8 @@ from app.widgets.layouts import hbox
 from app.widgets.util import debounce
 from core.batch.models import Cell, CellState, Run, RunSummary
 from core.errors import QuarterdeckError
+from core.service.console import Console
+from core.service.pages import whole_run
 
 TICK_MS = 1000
 # Moving through the list with a held key must not ask for every run it passes.
@@ -47,6 +49,8 @@ class RunsScreen(Screen):
         super().__init__()
         set_surface(self, "base")
         self._run: Run | None = None
+        # The cells of the run that is being read, as far as they have come.
+        self._coming: dict[tuple[str, str], Cell] = {}
         self._summary: RunSummary | None = None
         self._wanted_cell: tuple[str, str] | None = None
         self._undo_wanted = False
@@ -103,7 +107,6 @@ class RunsScreen(Screen):
         state.journal_changed.connect(self.drawer.look_again)
         state.reset.connect(self._read_run)
         self.matrix.cells.is_production = self.drawer.is_production = self._is_production
-        self.drawer.run_size = self.matrix.cells.total
         self.matrix.cells.counted.connect(self._count_soon.start)
         self.matrix.cell_changed.connect(self._show_cell)
         self.matrix.opened.connect(self._open_cell)
@@ -305,11 +308,16 @@ class RunsScreen(Screen):
 
     def _read_run(self) -> None:
         if run := self.list.current:
-            self._reading.load(lambda console: console.runs.get(run), run)
+            self._reading.load(lambda console: self._read(console, run), run)
+
+    async def _read(self, console: Console, run: str) -> Run:
+        # In pages: a cell that changes after its own page was read, and before the last one, is taken anew.
+        self._coming = {}
+        return await whole_run(console.runs, await console.runs.get(run), self._coming)
 
     def _show_run(self, run: Run) -> None:
         first = self._run is None
-        self._run, self._summary = run, run.summary
+        self._run, self._summary, self._coming = run, run.summary, {}
         self.list.model.take([run.summary])
         if first:
             self.list.choose(run.summary.id)
@@ -405,6 +413,9 @@ class RunsScreen(Screen):
     # Cells
 
     def _take_cell(self, cell: Cell) -> None:
+        place = (cell.device, cell.step)
+        if place in self._coming and self._coming[place].run == cell.run:
+            self._coming[place] = cell
         if self._run is None or cell.run != self._run.summary.id:
             return
         self.matrix.cells.put(cell)

@@ -15,6 +15,7 @@ from core.errors import ErrorInfo
 from core.fleet.models import Device, FrozenModel
 from core.policy.agents import Agent, ClientProgram
 from core.policy.models import Decision, Profile
+from core.service.envelope import Envelope
 
 
 class JournalStatus(FrozenModel):
@@ -183,6 +184,13 @@ class RunPage(FrozenModel):
 
     runs: list[RunSummary]
     next_before: int | None
+
+
+class ResultPage(FrozenModel):
+    """The outcomes of some devices' commands. `next` requests those of further devices; None at the end."""
+
+    results: list[Envelope]
+    next: int | None = None
 
 
 class Proof(InclusionProof):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ from core.batch.models import (
 from core.batch.planner import Planner
 from core.batch.resume import Remainder, check_resumable, remainder_of
 from core.batch.run_compare import RunComparison, compare_runs
-from core.batch.run_state import ActiveRun, already_resumed, settled
+from core.batch.run_state import ActiveRun, already_resumed, settled, with_value
 from core.batch.runner import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.batch.undo_plan import UndoPlan
@@ -46,7 +46,7 @@ from core.errors import BadInput, ErrorCode, JournalError, Refused
 from core.service.alternatives import FailedCall, alternatives_to
 from core.service.api.client import ClientApi
 from core.service.api.devices import matching_devices
-from core.service.api.models import RunPage
+from core.service.api.models import ResultPage, RunPage
 from core.service.api.undo import make_undo_plan, start_undo
 from core.service.console import RunsApi
 from core.service.envelope import Alternative, Envelope, cell_envelope
@@ -118,7 +118,7 @@ class LocalRuns(ClientApi, RunsApi):
             if entry.run and event.devices and (event.batch.get("name"), event.kind_) == (name, "batch"):
                 live = self._service.runner.find(entry.run)
                 if live is not None:
-                    return live.whole()
+                    return await self._first_page(live)
                 return rebuild_run(await journal.entries_of_run(entry.run, event.devices[:1]))
         return None
 
@@ -148,7 +148,7 @@ class LocalRuns(ClientApi, RunsApi):
 
     async def resume(self, run: str, secrets: dict[str, Any] | None = None) -> Run:
         service, client = self._service, self._client
-        before = await self.get(run)
+        before = await self._whole(run)
         remainder = remainder_of(before)
         check_resumable(before, remainder)
         inputs = self._inputs_of(before, secrets or {})
@@ -167,7 +167,7 @@ class LocalRuns(ClientApi, RunsApi):
             resumption=resumption,
         )
         service.ended_runs.pop(run, None)
-        return live.whole()
+        return await self._first_page(live)
 
     def _inputs_of(self, before: Run, secrets: dict[str, Any]) -> Inputs:
         """The inputs of an ended run; the secret ones are given again, and must be as they were."""
@@ -187,7 +187,7 @@ class LocalRuns(ClientApi, RunsApi):
         runs = {before.summary.id: before}
         earlier: dict[tuple[str, str], CommandResult] = {}
         for origin in {carried.run for carried in remainder.carried.values()} - runs.keys():
-            runs[origin] = await self.get(origin)
+            runs[origin] = await self._whole(origin)
         for run in runs.values():
             for cell in run.cells:
                 place = (cell.device, cell.step)
@@ -207,7 +207,7 @@ class LocalRuns(ClientApi, RunsApi):
         return f"The saved batch {batch.name} is another one now; this run has the batch of the first run."
 
     async def settle(self, run: str, device: str, step: str, outcome: Literal["done", "not_done"]) -> Cell:
-        whole = await self.get(run)
+        whole = await self._whole(run)
         cell = _cell_in(whole, device, step)
         if not whole.summary.state.ended:
             raise Refused(f"{run} has not ended; wait for it, or cancel it.")
@@ -264,7 +264,7 @@ class LocalRuns(ClientApi, RunsApi):
         client, runner = self._client, self._service.runner
         if not client.is_agent:
             live = await runner.start(batch, devices, client.actor, kind, said, client.operator, inputs)
-            return live.whole()
+            return await self._first_page(live)
         self._check_asks(batch, devices)
         requests = self._service.agent_requests
         async with requests.turns[client.actor]:
@@ -284,7 +284,7 @@ class LocalRuns(ClientApi, RunsApi):
                 request_digest=digest,
                 program=client.program,
             )
-        return live.whole()
+        return await self._first_page(live)
 
     def _check_asks(self, batch: Batch, devices: list[str]) -> None:
         """Check that an agent may ask now.
@@ -311,7 +311,7 @@ class LocalRuns(ClientApi, RunsApi):
         waits_for = live.asked if until_asked else live.ended
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(waits_for.wait(), min(max(timeout, 0.0), LONGEST_WAIT))
-        return live.whole()
+        return await self._first_page(live)
 
     async def stop(self, run: str) -> RunSummary:
         live = await self._live(run)
@@ -325,23 +325,41 @@ class LocalRuns(ClientApi, RunsApi):
         summary = live.summary() if live is not None else await self._summary(run)
         self._client.check_own(summary.actor, run)
         after = max(0, after)
-        end = after + max(1, min(max(limit, 1), MOST_CELLS) // max(len(summary.steps), 1))
-        chosen = summary.devices[after:end]
-        if live is not None:
-            known = live.cells
-        else:
-            part = await self._service.journal.fold_run(run, rebuild_run, chosen)
-            known = {(cell.device, cell.step): cell for cell in part.cells}
-        wanted = set(chosen)
-        cells = [cell for (device, _), cell in known.items() if device in wanted]
+        end = after + _devices_in_page(summary, limit)
+        cells = await self._cells_of(run, live, summary.devices[after:end])
         return CellPage(run=summary, cells=cells, next=end if end < len(summary.devices) else None)
+
+    async def _cells_of(self, run: str, live: ActiveRun | None, devices: Sequence[str]) -> list[Cell]:
+        """The cells of some devices of a run, from memory or from the journal."""
+        wanted = set(devices)
+        if live is not None:
+            cells = [cell for (device, _), cell in live.cells.items() if device in wanted]
+            return await self._with_values(live, cells)
+        part = await self._service.journal.fold_run(run, rebuild_run, devices)
+        return [cell for cell in part.cells if cell.device in wanted]
+
+    async def _with_values(self, live: ActiveRun, cells: list[Cell]) -> list[Cell]:
+        """Cells of a run in memory, with those values of theirs that only the journal has."""
+        paged = live.held.paged if live.held is not None else set()
+        devices = list({cell.device for cell in cells if (cell.device, cell.step) in paged})
+        if not devices:
+            return cells
+        await self._service.journal.settle()
+        part = await self._service.journal.fold_run(live.id, rebuild_run, devices)
+        kept = {cell.call_id: cell.result.result for cell in part.cells if cell.result is not None}
+        return [
+            with_value(cell, kept[cell.call_id])
+            if (cell.device, cell.step) in paged and cell.call_id in kept
+            else cell
+            for cell in cells
+        ]
 
     async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
         live = self._service.runner.find(run)
         if live is not None:
             self._client.check_own(live.actor, run)
         cell = live.cells.get((device, step)) if live else None
-        cell = cell or _cell_in(await self.get(run), device, step)
+        cell = cell or _cell_in(await self._whole(run), device, step)
         if not cell.call_id:
             return OutputChunk(pieces=[], next=after, ended=cell.ended_at is not None)
         following = self._service.progress.output(cell.call_id, after)
@@ -354,25 +372,25 @@ class LocalRuns(ClientApi, RunsApi):
         return chunk_of(output_in(page.entries), after, cell.ended_at is not None)
 
     async def compare(self, before: str, after: str) -> RunComparison:
-        runs = [await self.get(run) for run in (before, after)]
+        runs = [await self._whole(run) for run in (before, after)]
         # In a thread: two large runs take longer than the service's loop may stand.
         return await asyncio.to_thread(compare_runs, *runs)
 
     async def undo_plan(self, run: str) -> UndoPlan:
-        return await make_undo_plan(self._service, await self.get(run), self._client.actor)
+        return await make_undo_plan(self._service, await self._whole(run), self._client.actor)
 
     async def undo(self, run: str, digest: str = "") -> Run:
-        original, client = await self.get(run), self._client
+        original, client = await self._whole(run), self._client
         self._count(len(original.cells))
         live = await start_undo(self._service, original, client.actor, client.operator, digest)
-        return live.whole()
+        return await self._first_page(live)
 
     async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
             raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
         if (device, step) not in live.cells:
-            raise BadInput(f"{run} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
+            raise _no_such_cell(run, device, step)
         self._service.runner.cancel_cell(live, device, step, self._client.actor)
         return live.summary()
 
@@ -405,7 +423,7 @@ class LocalRuns(ClientApi, RunsApi):
         live = self._service.runner.find(run)
         if live is None:
             # Says so if there is no such run.
-            await self.get(run)
+            await self._whole(run)
             return None
         self._client.check_own(live.actor, run)
         return live if live.end is None else None
@@ -414,7 +432,34 @@ class LocalRuns(ClientApi, RunsApi):
         live = self._service.runner.find(run)
         if live is not None:
             self._client.check_own(live.actor, run)
-            return live.whole()
+            return await self._first_page(live)
+        whole = await self._whole(run)
+        end = _devices_in_page(whole.summary, MOST_CELLS)
+        if end >= len(whole.summary.devices):
+            return whole
+        first = set(whole.summary.devices[:end])
+        cells = [cell for cell in whole.cells if cell.device in first]
+        return whole.model_copy(update={"cells": cells, "next": end})
+
+    async def _first_page(self, live: ActiveRun) -> Run:
+        """A run in memory, with the cells of its first devices."""
+        summary = live.summary()
+        end = _devices_in_page(summary, MOST_CELLS)
+        return Run(
+            summary=summary,
+            batch=live.shown or live.batch,
+            cells=await self._cells_of(live.id, live, live.devices[:end]),
+            inputs=live.shown_inputs,
+            next=end if end < len(live.devices) else None,
+        )
+
+    async def _whole(self, run: str) -> Run:
+        """A run with all its cells."""
+        live = self._service.runner.find(run)
+        if live is not None:
+            self._client.check_own(live.actor, run)
+            cells = await self._with_values(live, list(live.cells.values()))
+            return live.whole().model_copy(update={"cells": cells})
         await self._service.journal.settle()
 
         def rebuild(entries: Iterator[Entry]) -> Run:
@@ -427,26 +472,48 @@ class LocalRuns(ClientApi, RunsApi):
         return await self._service.journal.fold_run(run, rebuild)
 
     async def evidence(self, run: str, sha256: str) -> bytes:
-        cells = (await self.get(run)).cells
+        cells = (await self._whole(run)).cells
         results = [cell.result for cell in cells if cell.result is not None]
         if not any(evidence.blob == sha256 for result in results for evidence in result.evidence):
             raise BadInput(f"No result of {run} names this blob.", ErrorCode.NOT_FOUND)
         return await self._service.journal.get_blob(sha256)
 
-    async def results(self, run: str) -> list[Envelope]:
-        whole = await self.get(run)
-        live = self._service.runner.find(run)
-        requested = _parameters(live.batch if live is not None else whole.batch)
+    async def results(self, run: str, after: int = 0, limit: int = 500) -> ResultPage:
+        page = await self.cells(run, after, limit)
+        requested = await self._requested(run)
         envelopes: list[Envelope] = []
         failed = 0
-        for cell in whole.cells:
+        for cell in page.cells:
             others: list[Alternative] = []
             if cell.result is not None and cell.result.error is not None and failed < _MOST_WITH_ALTERNATIVES:
                 failed += 1
-                call = FailedCall(whole.summary.actor, requested.get(cell.step, {}), cell.result)
+                call = FailedCall(page.run.actor, requested.get(cell.step, {}), cell.result)
                 others = await alternatives_to(self._service, call)
             envelopes.append(cell_envelope(cell, others))
-        return envelopes
+        return ResultPage(results=envelopes, next=page.next)
+
+    async def alternatives(self, run: str, device: str, step: str) -> list[Alternative]:
+        live = self._service.runner.find(run)
+        summary = live.summary() if live is not None else await self._summary(run)
+        self._client.check_own(summary.actor, run)
+        cells = await self._cells_of(run, live, [device])
+        cell = next((cell for cell in cells if cell.step == step), None)
+        if cell is None:
+            raise _no_such_cell(run, device, step)
+        if cell.result is None or cell.result.error is None:
+            return []
+        parameters = (await self._requested(run)).get(step, {})
+        return await alternatives_to(self._service, FailedCall(summary.actor, parameters, cell.result))
+
+    async def _requested(self, run: str) -> dict[str, dict[str, Any]]:
+        """The arguments of a run's steps, by step; those of an ended run are redacted."""
+        live = self._service.runner.find(run)
+        batch = live.batch if live is not None else await self._batch_of(run)
+        return {step.id: step.parameters for step in flatten(batch.steps)}
+
+    async def _batch_of(self, run: str) -> Batch:
+        """The batch of a run that is in the journal only; of its entries only those of no device are read."""
+        return (await self._service.journal.fold_run(run, rebuild_run, [])).batch
 
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         service = self._service
@@ -525,8 +592,17 @@ def _cell_in(run: Run, device: str, step: str) -> Cell:
     """
     cell = next((cell for cell in run.cells if (cell.device, cell.step) == (device, step)), None)
     if cell is None:
-        raise BadInput(f"{run.summary.id} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
+        raise _no_such_cell(run.summary.id, device, step)
     return cell
+
+
+def _no_such_cell(run: str, device: str, step: str) -> BadInput:
+    return BadInput(f"{run} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
+
+
+def _devices_in_page(summary: RunSummary, limit: int) -> int:
+    """Of how many devices a page has the cells that has some `limit` of them."""
+    return max(1, min(max(limit, 1), MOST_CELLS) // max(len(summary.steps), 1))
 
 
 def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> Step:
@@ -535,10 +611,6 @@ def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> 
     except ValidationError as error:
         first = error.errors()[0]
         raise BadInput(f"This is no call: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
-
-
-def _parameters(batch: Batch) -> dict[str, dict[str, Any]]:
-    return {step.id: step.parameters for step in flatten(batch.steps)}
 
 
 def _check_said(said: str) -> None:

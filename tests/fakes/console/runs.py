@@ -11,8 +11,8 @@ from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, Save
 from core.batch.run_compare import RunComparison, compare_runs
 from core.batch.undo_plan import UndoPlan, plan_of
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.service.console import RunPage
-from core.service.envelope import Envelope, cell_envelope
+from core.service.console import ResultPage, RunPage
+from core.service.envelope import Alternative, cell_envelope
 from tests.fakes.console.devices import DeviceAnswers
 from tests.fakes.plans import FakeOffers
 
@@ -74,8 +74,12 @@ class RunAnswers(DeviceAnswers):
         data: bytes = await self.answer_to("blob", sha256=sha256)
         return data
 
-    def on_run_results(self, run: str) -> list[Envelope]:
-        return [cell_envelope(cell) for cell in self.work.find(run).cells]
+    def on_run_results(self, run: str) -> ResultPage:
+        return ResultPage(results=[cell_envelope(cell) for cell in self.work.find(run).cells])
+
+    def on_alternatives(self, run: str) -> list[Alternative]:
+        self.work.find(run)
+        return []
 
     def on_compare_runs(self, before: str, after: str) -> RunComparison:
         return compare_runs(self.work.find(before), self.work.find(after))

@@ -69,6 +69,11 @@ class BatchPage:
         assert focus is not None
         QTest.keyClicks(focus, text)
 
+    def paste(self, text: str) -> None:
+        """A text that has no keys, to whatever has the focus."""
+        QApplication.clipboard().setText(text)
+        self.press(Key.Key_V, Mod.ControlModifier)
+
     def in_steps(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = Mod.NoModifier) -> None:
         """A key, while the list of steps has the keyboard."""
         self.screen.steps.view.setFocus()
@@ -122,6 +127,14 @@ class BatchPage:
         field.input.selectAll()
         self.press(Key.Key_Delete)
         self.type_text(text)
+
+    def argument_row(self, *path: str | int) -> FieldRow:
+        """A row of the form of the tool's arguments."""
+        return _row_of(self.screen.step.form.row(path), path)
+
+    def offered(self) -> list[str]:
+        """What is offered below the argument that is being typed."""
+        return self.screen.step.completer.offered()
 
     def flow_row(self, *path: str | int) -> FieldRow:
         """A row of the form below the expressions."""

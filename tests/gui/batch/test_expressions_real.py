@@ -45,9 +45,9 @@ def test_a_condition_is_completed_from_and_shown_against_the_latest_run(theme: T
     async def scenario(desk: ConsoleApplication) -> None:
         page = await BatchPage.on(desk, batch)
         page.open_step("list")
-        await seen(lambda: page.when.input.values, 20)
+        await seen(lambda: page.when.completer.values, 20)
         page.write(page.when, "steps.disk.result.files")
-        assert page.when.input.offered() == ["steps.disk.result.filesystems"]
+        assert page.when.completer.offered() == ["steps.disk.result.filesystems"]
         page.press(Qt.Key.Key_Tab)
         page.type_text(".exists(f, f.use_percent >= 0)")
         page.press(Qt.Key.Key_Escape)
@@ -59,6 +59,15 @@ def test_a_condition_is_completed_from_and_shown_against_the_latest_run(theme: T
         page.write(page.when, "inputs.token == 'hunter2'")
         page.press(Qt.Key.Key_Escape)
         await seen(lambda: "secret input token" in words.text(), 20)
+        # An argument in the same way.
+        page.fill(page.argument_row("name"), "${{ steps.disk.result.files")
+        assert page.offered() == ["steps.disk.result.filesystems"]
+        page.press(Qt.Key.Key_Tab)
+        page.type_text("[0].mount_point }}")
+        notes = page.screen.step.form
+        await seen(lambda: notes.notes, 20)
+        assert 'Gives "/' in notes.notes["name",], notes.notes
+        assert " on this-computer in r-" in notes.notes["name",]
         page.open_step("disk")
         expect = page.screen.step.flow.expect
         await seen(expect.from_result.isEnabled, 20)

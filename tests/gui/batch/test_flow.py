@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,7 +37,7 @@ from core.schema_forms.json_values import UNSET
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import opened_screens, play_frame, seen
 from tests.gui.batch.page import BatchPage, hidden_in_text
-from tests.gui.page import problem_in
+from tests.gui.page import link_in, problem_in
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
 
@@ -340,35 +341,132 @@ def test_expressions_in_arguments_show_what_they_give_but_none_of_a_secret_one(
 
     async def scenario(desk: ConsoleApplication) -> None:
         page = await BatchPage.on(desk, batch)
-        said = page.screen.step.filled
-        await seen(said.isVisible)
-        lines = said.text().split("\n")
-        assert lines[0] == 'a: Gives "on this-computer".'
-        assert lines[1].startswith("b[0]: Line 1, column 6: ")
-        assert "hunter2" not in said.text()
+        form = page.screen.step.form
+        await seen(lambda: form.notes)
+        assert form.notes["a",] == 'Gives "on this-computer".'
+        assert any("Line 1, column 6: " in words for path, words in form.notes.items() if path[0] == "b")
+        assert not any("hunter2" in words for words in form.notes.values())
         assert "have expressions" in page.screen.step.judgement.text()
         page.screen.editor.set_parameters(page.screen.editor.content.steps[0].key, {"a": "plain"})
-        await seen(lambda: not said.isVisible())
+        await seen(lambda: not form.notes)
 
     play_frame(theme, tmp_path, console, scenario)
+
+
+def filled() -> Batch:
+    """A step whose tool takes a text, a number, a choice and a secret, after one that gave results."""
+    tool = FakeConsole().tools_of["this-computer"][0].tool_name
+    inputs = {"token": {"type": "string", "secret": True}}
+    steps = [{"id": "a", "tool": "list_processes"}, {"id": "b", "tool": tool}]
+    given = {"name": "Filled", "targets": "name:this-computer", "inputs": inputs, "steps": steps}
+    return Batch.model_validate(given)
+
+
+def console_for_filled() -> FakeConsole:
+    console = FakeConsole()
+    tools = console.tools_of["this-computer"]
+    kinds = {"path": {"type": "string"}, "count": {"type": "integer"}, "kind": {"enum": ["x", "y"]}}
+    schema = {"type": "object", "properties": {**kinds, "key": {"type": "string", "writeOnly": True}}}
+    tools[0] = tools[0].model_copy(update={"input_schema": schema})
+    return console
+
+
+def parameters_of(page: BatchPage, step: str) -> dict[str, Any]:
+    [found] = [one for one in page.screen.editor.content.steps if one.id == step]
+    return found.parameters
+
+
+def test_an_argument_is_completed_between_brackets_only(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, filled())
+        page.open_step("b")
+        await seen(lambda: page.screen.step.completer.values)
+        page.fill(page.argument_row("path"), "steps")
+        assert page.offered() == []
+        page.paste(" 😀 ")  # two units of Qt's count
+        page.type_text("${{")
+        assert page.offered()[:1] == ["device"]
+        assert {"inputs", "steps"} <= set(page.offered())
+        page.type_text(" st")
+        assert page.offered() == ["steps"]
+        page.press(Key.Key_Tab)
+        page.type_text(".a.stat")
+        assert set(page.offered()) == {"steps.a.status", "steps.a.state"}
+        page.press(Key.Key_Escape)
+        assert page.offered() == []
+        page.type_text("us }}, st")
+        assert page.offered() == []
+        assert parameters_of(page, "b") == {"path": "steps 😀 ${{ steps.a.status }}, st"}
+        # Its own result is not there yet.
+        page.type_text(" ${{ res")
+        assert page.offered() == []
+
+    play_frame(theme, tmp_path, console_for_filled(), scenario)
+
+
+def test_ctrl_space_begins_an_expression_also_for_a_number_and_a_secret(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, filled())
+        page.open_step("b")
+        await seen(lambda: page.screen.step.completer.values)
+        page.fill(page.argument_row("count"), "")
+        page.press(Key.Key_Space, Mod.ControlModifier)
+        page.type_text("steps.a.att")
+        assert page.offered() == ["steps.a.attempts"]
+        page.press(Key.Key_Return)
+        page.fill(page.argument_row("key"), "")
+        page.press(Key.Key_Space, Mod.ControlModifier)
+        page.type_text("inputs.")
+        # The value of a secret input may go into arguments, and into nothing else.
+        assert page.offered() == ["inputs.token"]
+        page.press(Key.Key_Return)
+        expected = {"count": "${{ steps.a.attempts }}", "key": "${{ inputs.token }}"}
+        assert parameters_of(page, "b") == expected
+        await seen(lambda: not page.screen.expressions.busy)
+        assert ("key",) not in page.screen.step.form.notes
+        assert all(one.path != "inputs.token" for one in page.when.completer.values)
+
+    play_frame(theme, tmp_path, console_for_filled(), scenario)
+
+
+def test_a_choice_is_given_by_expression_and_back(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, filled())
+        page.open_step("b")
+        await seen(lambda: page.screen.step.completer.values)
+        row = page.argument_row("kind")
+        link_in(row, "by expression").click()
+        page.type_text("device.na")
+        page.press(Key.Key_Return)
+        assert parameters_of(page, "b") == {"kind": "${{ device.name }}"}
+        await seen(lambda: page.screen.step.form.notes)
+        assert page.screen.step.form.notes["kind",].startswith('Gives "this-computer"')
+        page.open_step("a")
+        page.open_step("b")
+        row = page.argument_row("kind")
+        assert row.value() == "${{ device.name }}"
+        link_in(row, "not by expression").click()
+        assert parameters_of(page, "b") == {}
+
+    play_frame(theme, tmp_path, console_for_filled(), scenario)
 
 
 def test_a_condition_is_completed_name_by_name(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         page = await BatchPage.on(desk, three())
         page.open_step("c")
-        await seen(lambda: page.when.input.values)
+        await seen(lambda: page.when.completer.values)
         page.write(page.when, "st")
-        assert page.when.input.offered() == ["steps"]
+        assert page.when.completer.offered() == ["steps"]
         page.press(Key.Key_Tab)
         page.type_text(".")
-        assert page.when.input.offered() == ["steps.b", "steps.a"]
+        assert page.when.completer.offered() == ["steps.b", "steps.a"]
         page.press(Key.Key_Down)
         page.press(Key.Key_Return)
         page.type_text(".stat")
-        assert set(page.when.input.offered()) == {"steps.a.status", "steps.a.state"}
+        assert set(page.when.completer.offered()) == {"steps.a.status", "steps.a.state"}
         page.press(Key.Key_Escape)
-        assert page.when.input.offered() == []
+        assert page.when.completer.offered() == []
         assert page.screen.isVisible()
         page.type_text("us == 'success'")
         assert page.when.text() == "${{ steps.a.status == 'success' }}"

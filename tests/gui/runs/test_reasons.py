@@ -8,7 +8,7 @@ from app.main import ConsoleApplication
 from app.screens.targets import OpenRun, OpenTool
 from app.theme.theme import Theme
 from core.batch.models import Rollout, RunState
-from core.service.envelope import Alternative, Envelope, cell_envelope
+from core.service.envelope import Alternative
 from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
 from tests.fakes.window import opened_screens, play_frame, seen
@@ -102,11 +102,10 @@ def test_what_failed_says_what_could_be_called_instead(theme: Theme, tmp_path: P
     console = story()
     other = Alternative(tool="artifact.list", device="lab-lnx-01", why="It has the same tool.")
 
-    def results(run: str) -> list[Envelope]:
-        cells = console.work.find(run).cells
-        return [cell_envelope(cell, [other] if cell.step == "keep" else []) for cell in cells]
+    def alternatives(run: str, device: str, step: str) -> list[Alternative]:
+        return [other] if step == "keep" else []
 
-    console.answer("run_results", results)
+    console.answer("alternatives", alternatives)
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN, "build-lnx-03", "keep"))

@@ -20,7 +20,7 @@ from app.screens.targets import OpenRun
 from app.state import CELLS_A_TURN
 from app.theme.theme import Theme
 from app.widgets.labels import Label
-from core.batch.models import Cell, CellState, Run, RunState
+from core.batch.models import Cell, CellPage, CellState, Run, RunState
 from core.service.console import CellChanged, RunChanged
 from tests.fakes.big_run import ENDED, STEP, big_run, ended, ended_run
 from tests.fakes.console import FakeConsole
@@ -240,5 +240,42 @@ def test_what_is_left_of_a_large_run_is_seen_off_the_loop_of_the_window(
         await seen(screen.head.resume.isVisible)
         assert screen.head.resume.text() == f"Re-run failed step on {MOST_AT_ONCE + 1:,} devices…"
         assert threads == [False]
+
+    play_frame(theme, tmp_path, console, scenario)
+
+
+def test_a_run_is_read_in_pages_and_what_changes_meanwhile_is_not_lost(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole(many_devices(6), story().operators)
+    run = big_run(1, list(console.fleet))
+    console.work.add(run)
+    told = asyncio.Event()
+
+    def first_page(run: str) -> Run:
+        whole = console.work.find(run)
+        return whole.model_copy(update={"cells": whole.cells[:2], "next": 2})
+
+    async def further_page(run: str, after: int) -> CellPage:
+        """Before the last page, a cell of the first changes, and one of the last did."""
+        whole = console.work.find(run)
+        cells = [*whole.cells[:-1], ended(whole.cells[-1])]
+        end = after + 2 if after + 2 < len(cells) else None
+        if end is None:
+            console.emit(CellChanged(cell=ended(cells[0])))
+            console.emit(CellChanged(cell=whole.cells[-1]))  # older than its page
+            await told.wait()
+        return CellPage(run=whole.summary, cells=cells[after:end], next=end)
+
+    console.answer("run", first_page)
+    console.answer("run_cells", further_page)
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        desk.state.cell_changed.connect(
+            lambda cell: told.set() if cell.device == run.cells[-1].device else None
+        )
+        screen = await runs_of(desk, OpenRun(run.summary.id))
+        cells = screen.matrix.cells
+        await seen(lambda: cells.total() == 6)
+        states = [cell.state for cell in cells.cells_of(STEP)]
+        assert states == [CellState.DONE, *[CellState.RUNNING] * 4, CellState.DONE]
 
     play_frame(theme, tmp_path, console, scenario)

@@ -246,8 +246,9 @@ CASES: dict[str, list[Row]] = {
         ("run_cells", {"run": run_of("call")}, lambda page: (len(page.cells), page.next) == (1, None)),
         ("run_cells", {"run": NO_RUN}, ErrorCode.NOT_FOUND),
         ("run_output", {"run": run_of("call"), "device": HERE, "step": "none"}, ErrorCode.NOT_FOUND),
-        ("run_results", {"run": run_of("call")}, lambda results: len(results) == 1),
+        ("run_results", {"run": run_of("call")}, lambda page: (len(page.results), page.next) == (1, None)),
         ("run_results", {"run": NO_RUN}, ErrorCode.NOT_FOUND),
+        ("alternatives", {"run": NO_RUN, "device": HERE, "step": "call"}, ErrorCode.NOT_FOUND),
         ("run_blob", {"run": run_of("call"), "sha256": NO_BLOB}, ErrorCode.NOT_FOUND),
         (
             "compare_runs",

@@ -21,9 +21,9 @@ from tests.fakes.desk import choose_channel, open_service
 
 # By wire name. A new method of the API has to be entered here, in one table or the other.
 ANY = frozenset(
-    "batches call cancel_run cancel_step command compare_runs describe_tool entry introduce_agent load_batch "
-    "match_devices plan resume_run run run_blob run_cells run_output run_results runs saved_batches "
-    "search_tools start_run tools undo_plan undo_run wait_run".split()
+    "alternatives batches call cancel_run cancel_step command compare_runs describe_tool entry "
+    "introduce_agent load_batch match_devices plan resume_run run run_blob run_cells run_output run_results "
+    "runs saved_batches search_tools start_run tools undo_plan undo_run wait_run".split()
 )
 OPERATORS_ONLY = frozenset(
     "accept_policy accept_settings add_agent agent_commands agent_tallies agents approval approvals blob "

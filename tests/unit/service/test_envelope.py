@@ -41,7 +41,7 @@ reason = "A test's."
 async def outcome(console: Console, device: str, name: str, **parameters: object) -> Envelope:
     run = await console.runs.call(device, name, dict(parameters))
     await console.runs.wait(run.summary.id, PATIENCE_S)
-    [envelope] = await console.runs.results(run.summary.id)
+    [envelope] = (await console.runs.results(run.summary.id)).results
     return envelope
 
 
@@ -67,7 +67,7 @@ async def test_every_outcome_fits_the_published_schema(home: Home):
         ]
         run = await console.runs.call("this-computer", "shell_execute", {"command": "id"})
         approval = await next_approval(console)
-        envelopes += await console.runs.results(run.summary.id)
+        envelopes += (await console.runs.results(run.summary.id)).results
         waiting = envelopes[-1]
         assert waiting.error is not None
         assert (waiting.error.code, waiting.approval) == (ErrorCode.APPROVAL_PENDING, approval.id)
@@ -98,6 +98,12 @@ async def test_a_tool_that_is_not_there_is_offered_on_a_device_that_has_it_and_i
     async with lab(memory_path, POLICY.format(answer="allow")) as console:
         envelope = await outcome(console, "this-computer", "poke")
         assert codes(envelope) == (ErrorCode.UNKNOWN_TOOL, [("poke", "lab-1")])
+        assert envelope.error is not None
+        [run] = await console.runs.list(limit=1)
+        asked = await console.runs.alternatives(run.id, "this-computer", "call")
+        assert asked == envelope.error.alternatives
+        with pytest.raises(BadInput, match="has no step call on lab-9"):
+            await console.runs.alternatives(run.id, "lab-9", "call")
         assert (envelope.verdict, envelope.basis) == (Verdict.REFUSED, Basis.NOTHING_SENT)
 
 

@@ -90,8 +90,9 @@ async def test_an_agent_controls_its_own_runs_only(service: Service):
     for control in (agent.runs.resume, agent.runs.undo, agent.runs.stop, agent.runs.cells):
         with pytest.raises(BadInput, match="There is no run"):
             await control(run.summary.id)
-    with pytest.raises(BadInput, match="There is no run"):
-        await agent.runs.output(run.summary.id, "this-computer", "look")
+    for read in (agent.runs.output, agent.runs.alternatives):
+        with pytest.raises(BadInput, match="There is no run"):
+            await read(run.summary.id, "this-computer", "look")
     own = await ended(service, await agent.runs.start(batch_of(LOOK, FAILS)))
     assert (await agent.runs.resume(own.summary.id)).summary.resumes == own.summary.id
 
