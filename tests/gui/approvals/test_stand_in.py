@@ -17,7 +17,7 @@ from app.main import ConsoleApplication
 from app.screens.approvals.screen import ApprovalsScreen
 from app.theme.theme import Theme
 from core.approvals.operator_keys import create_operator_key
-from core.errors import Refused
+from core.errors import Refused, ServiceError
 from core.home import Home
 from core.service.rpc.client import RemoteConsole
 from core.statements import Request
@@ -49,6 +49,8 @@ def test_the_window_signs_nothing_for_another_command_than_the_one_shown(
     stages: list[Any] = []
 
     async def opened() -> RemoteConsole:
+        if stages:
+            raise ServiceError("It was there once; a slow window tries again before it has ended.")
         stand_in = standing_in(home, key.operator, FORGED[lie])
         stages.append((stand_in, await stand_in.__aenter__()))
         return await RemoteConsole.connect(home, "window", "operator:anna")
