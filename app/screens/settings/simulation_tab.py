@@ -210,6 +210,7 @@ class SimulationTab(QWidget):
                 None, f"Judging the commands of {plural(entries, 'entry', 'entries')}"
             )
         self.run.set_working("It is being run." if running else "")
+        self.run.action.refresh()
         if not running and self.progress.cancel.hasFocus():
             self.run.setFocus(Qt.FocusReason.OtherFocusReason)
         self.progress.setVisible(running)
