@@ -106,10 +106,7 @@ class ActionLink(ShowsActionMixin, Link):
     def show_action(self) -> None:
         """Show how the action stands."""
         super().show_action()
-        reason = self.action.reason
-        self.setEnabled(not reason)
-        self.setAccessibleDescription(reason)
-        self.setToolTip(escaped_tooltip(reason or self.action.tip))
+        self.set_off(self.action.reason, self.action.tip)
 
 
 def trigger_by(button: QAbstractButton, action: Action) -> None:

@@ -36,7 +36,7 @@ PLACES: list[tuple[str, Target | None]] = [
     ("settings", OpenSection("policy")),
 ]
 # A reason is a sentence, or words that fit into the bar of a decision: "scroll to the end first".
-REASON = re.compile(r"[A-Z“].* .*\.|[a-z']+( [a-z']+)+")
+REASON = re.compile(r"\S+ .*\.|[a-z']+( [a-z']+)+")
 
 
 def with_agents() -> FakeConsole:
@@ -57,6 +57,11 @@ def tooltip_of(button: QAbstractButton) -> str:
     return unescape(re.sub(r"</?span>", "", button.toolTip().replace("<br>", "\n")))
 
 
+def says_why(button: QAbstractButton) -> bool:
+    """Whether what is off says why, and not only what it is."""
+    return bool(REASON.fullmatch(tooltip_of(button)) or REASON.fullmatch(button.accessibleDescription()))
+
+
 def doing_the_same(acts: Iterable[Action], words: Iterable[str], key: str) -> set[Action]:
     """The actions that have the words or the key of a button or of a line of a menu."""
     named = {plain(one) for one in words if one}
@@ -74,6 +79,7 @@ def check_button(button: QAbstractButton, acts: list[Action]) -> None:
     words = () if own else (button.text(), button.accessibleName())
     assert doing_the_same(acts, words, key) <= own, button.accessibleName()
     assert len(own) <= 1, button.accessibleName()
+    assert button.isEnabled() or says_why(button), button.accessibleName()
     for action in own:
         assert button.isEnabled() == (not action.reason), (button.accessibleName(), action.reason)
         if action.reason:
