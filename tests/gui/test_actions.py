@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from html import unescape
@@ -12,6 +13,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QAction, QContextMenuEvent
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QMenu
 
+import app
 from app.main import ConsoleApplication
 from app.screens.screen import Screen
 from app.screens.targets import OpenBatch, OpenDevice, OpenRun, OpenSection, Target
@@ -155,3 +157,35 @@ def test_without_a_service_each_action_that_is_off_says_why(theme: Theme, tmp_pa
                 action.trigger()
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
+def called_in(code: ast.expr) -> str:
+    """What a slot or the act of an action calls: `_save`, `edit_asked.emit`."""
+    match code:
+        case ast.Lambda():
+            return called_in(code.body)
+        case ast.Call():
+            return called_in(code.func)
+        case ast.Attribute(attr="emit", value=ast.Attribute(attr=signal)):
+            return f"{signal}.emit"
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in SCREENS])
+def test_no_button_is_connected_to_what_an_action_does(name: str) -> None:
+    acts: set[str] = set()
+    pressed: set[str] = set()
+    for file in (Path(app.__file__).parent / "screens" / name).glob("*.py"):
+        calls = (one for one in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(one, ast.Call))
+        for call in calls:
+            match call:
+                case ast.Call(func=ast.Name(id="Action"), args=[_, _, act, *_]):
+                    acts.add(called_in(act))
+                case ast.Call(
+                    func=ast.Attribute(attr="connect", value=ast.Attribute(attr="clicked")), args=[slot]
+                ):
+                    pressed.add(called_in(slot))
+    assert acts
+    assert not acts & pressed
