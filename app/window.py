@@ -40,6 +40,7 @@ from app.signing.signing_session import SigningSession
 from app.state import AppState
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, Density
+from app.widgets.action_buttons import trigger_by
 from app.widgets.dialog import Overlay
 from app.widgets.focus import FocusFrame, FocusRestorer
 from app.widgets.labels import set_surface
@@ -112,11 +113,14 @@ class MainWindow(ShellWindow):
     def _connect(self) -> None:
         self.navigation.chosen.connect(self.open)
         self.top_bar.palette_asked.connect(self._open_palette)
-        self.top_bar.key_asked.connect(self.commands.key.trigger)
         self.top_bar.profile_asked.connect(self.control.choose_profile)
-        self.top_bar.stop_asked.connect(self.commands.stop.trigger)
+        for button, action in (
+            (self.top_bar.key, self.commands.key),
+            (self.top_bar.stop, self.commands.stop),
+            (self.status_bar.lost, self.commands.attach),
+        ):
+            trigger_by(button, action)
         self.status_bar.opened.connect(self.open)
-        self.status_bar.try_asked.connect(self._link.try_now)
         self._link.failed.connect(self._say_wish_failed)
         self._state.approvals_changed.connect(self._show_waiting)
         self._state.control_changed.connect(self._show_key)

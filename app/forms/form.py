@@ -129,6 +129,11 @@ class SchemaForm(QWidget):
         return {} if found is UNSET else found
 
     @property
+    def is_built(self) -> bool:
+        """Whether all of its rows are there."""
+        return self._builder.is_done
+
+    @property
     def is_checked(self) -> bool:
         """Whether it is known what is wrong with `value()`; asks for it, if not."""
         return self._editor is None or self._check.errors(self.value()) is not None
@@ -162,7 +167,7 @@ class SchemaForm(QWidget):
         return found
 
     def _all_problems(self) -> list[FieldError]:
-        for _, row in self._all_rows():
+        for _, row in self.all_rows():
             row.touched = True
         self._check.try_again()
         return self.problems()
@@ -224,7 +229,7 @@ class SchemaForm(QWidget):
     @property
     def errors(self) -> dict[Path, str]:
         """The errors on show, by the path of their field."""
-        found = {path: row.error_text for path, row in self._all_rows() if row.error_text}
+        found = {path: row.error_text for path, row in self.all_rows() if row.error_text}
         return {(): self._error.text(), **found} if self._error.text() else found
 
     def focus_first(self) -> None:
@@ -236,7 +241,7 @@ class SchemaForm(QWidget):
     def focus_path(self, path: Path) -> bool:
         """Put the focus on the field of a path, or the nearest one around it; False when there is none."""
         self._fill_towards(path)
-        row = self._row_for(path, dict(self._all_rows()))
+        row = self._row_for(path, dict(self.all_rows()))
         inputs = list(row.inputs()) if row is not None else []
         if inputs:
             inputs[0].setFocus()
@@ -249,19 +254,19 @@ class SchemaForm(QWidget):
     def row(self, path: Path) -> FieldRow | None:
         """The row that asks for the value at a path now."""
         self._fill_towards(path)
-        return dict(self._all_rows()).get(path)
+        return dict(self.all_rows()).get(path)
 
     def _fill_towards(self, path: Path) -> None:
         for end in range(len(path) + 1):
-            if (row := dict(self._all_rows()).get(path[:end])) is not None:
+            if (row := dict(self.all_rows()).get(path[:end])) is not None:
                 row.fill()
 
     def secret_names(self) -> set[str]:
         """The names whose values are masked."""
-        deep = {str(path[-1]) for path, row in self._all_rows() if path and row.field.is_secret}
+        deep = {str(path[-1]) for path, row in self.all_rows() if path and row.field.is_secret}
         return deep | self._secrets
 
-    def _all_rows(self) -> list[tuple[Path, FieldRow]]:
+    def all_rows(self) -> list[tuple[Path, FieldRow]]:
         if self._editor is None:
             return []
         rows = list(self._editor.rows(()))
@@ -304,7 +309,7 @@ class SchemaForm(QWidget):
         self.checked.emit(errors)
 
     def _show_in_rows(self, errors: list[FieldError], only_touched: bool) -> None:
-        rows, value = dict(self._all_rows()), self.value()
+        rows, value = dict(self.all_rows()), self.value()
         texts: dict[Path, str] = {}
         rest: list[str] = []
         for error in errors:

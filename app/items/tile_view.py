@@ -107,7 +107,7 @@ class TileView(ItemView, QAbstractItemView):
         self._size, self._heads = USUAL, True
         self._closed: frozenset[str] = frozenset()
         self._marks: frozenset[str] = frozenset()
-        self._layout = TileLayout((), frozenset(), 1, USUAL, True)
+        self.tile_layout = TileLayout((), frozenset(), 1, USUAL, True)
         super().__init__(name, parent, multiple=True)
         self.wall_model.setParent(self)
         self.painted_keys: list[str] = []
@@ -156,7 +156,7 @@ class TileView(ItemView, QAbstractItemView):
         if not self.isVisible():
             return []
         sight = self.viewport().rect().translated(0, self.verticalOffset())
-        return [self.wall_model.key_at(number) for number in self._layout.touching(sight)]
+        return [self.wall_model.key_at(number) for number in self.tile_layout.touching(sight)]
 
     def choose(self, key: str) -> bool:
         """Move the cursor to a tile; False when it is not here."""
@@ -184,8 +184,8 @@ class TileView(ItemView, QAbstractItemView):
 
     def toggle_group(self, name: str = "") -> None:
         """Close or open a group; without a name that of the current tile."""
-        if not name and self.currentIndex().isValid() and self._layout.placed:
-            name = self._layout.group_of(self.currentIndex().row()).group.name
+        if not name and self.currentIndex().isValid() and self.tile_layout.placed:
+            name = self.tile_layout.group_of(self.currentIndex().row()).group.name
         if name and self._heads:
             self._closed = self._closed ^ {name}
             self._lay_out()
@@ -198,18 +198,18 @@ class TileView(ItemView, QAbstractItemView):
     # geometry, as QAbstractItemView asks for it
 
     def _lay_out(self) -> None:
-        self._layout = self._new_layout()
+        self.tile_layout = self._new_layout()
         self.updateGeometries()
         self.viewport().update()
 
     def updateGeometries(self) -> None:
         """Give the scroll bar the wall's height."""
-        if self._layout.width != self.viewport().width():
-            self._layout = self._new_layout()
+        if self.tile_layout.width != self.viewport().width():
+            self.tile_layout = self._new_layout()
         bar = self.verticalScrollBar()
-        bar.setRange(0, max(0, self._layout.height - self.viewport().height()))
+        bar.setRange(0, max(0, self.tile_layout.height - self.viewport().height()))
         bar.setPageStep(self.viewport().height())
-        bar.setSingleStep(max(1, self._layout.tile_height // 3))
+        bar.setSingleStep(max(1, self.tile_layout.tile_height // 3))
         super().updateGeometries()
 
     def _new_layout(self) -> TileLayout:
@@ -220,13 +220,13 @@ class TileView(ItemView, QAbstractItemView):
         """Where a tile is in the viewport."""
         if not index.isValid():
             return QRect()
-        return self._layout.rect(index.row()).translated(0, -self.verticalOffset())
+        return self.tile_layout.rect(index.row()).translated(0, -self.verticalOffset())
 
     def scrollTo(
         self, index: Index, hint: QAbstractItemView.ScrollHint = QAbstractItemView.ScrollHint.EnsureVisible
     ) -> None:
         """Bring a tile into sight, with its group's head where it is the first row."""
-        rect = self._layout.rect(index.row())
+        rect = self.tile_layout.rect(index.row())
         if rect.isNull():
             return
         bar, height = self.verticalScrollBar(), self.viewport().height()
@@ -237,7 +237,7 @@ class TileView(ItemView, QAbstractItemView):
 
     def indexAt(self, point: QPoint) -> QModelIndex:
         """The tile at a point of the viewport."""
-        number = self._layout.at(point.x(), point.y() + self.verticalOffset())
+        number = self.tile_layout.at(point.x(), point.y() + self.verticalOffset())
         return self.wall_model.index(number, 0) if number >= 0 else QModelIndex()
 
     def moveCursor(self, action: Action, modifiers: Qt.KeyboardModifier) -> QModelIndex:
@@ -246,23 +246,23 @@ class TileView(ItemView, QAbstractItemView):
         if not count or at < 0:
             return self.wall_model.index(0, 0)
         to = at
-        page = max(1, self.viewport().height() // max(1, self._layout.tile_height))
+        page = max(1, self.viewport().height() // max(1, self.tile_layout.tile_height))
         match action:
             case Action.MoveLeft | Action.MovePrevious:
-                to = self._layout.next_open(at, -1)
+                to = self.tile_layout.next_open(at, -1)
             case Action.MoveRight | Action.MoveNext:
-                to = self._layout.next_open(at, 1)
+                to = self.tile_layout.next_open(at, 1)
             case Action.MoveUp:
-                to = self._layout.step(at, -1)
+                to = self.tile_layout.step(at, -1)
             case Action.MoveDown:
-                to = self._layout.step(at, 1)
+                to = self.tile_layout.step(at, 1)
             case Action.MovePageUp | Action.MovePageDown:
                 for _ in range(page):
-                    to = self._layout.step(to, 1 if action is Action.MovePageDown else -1)
+                    to = self.tile_layout.step(to, 1 if action is Action.MovePageDown else -1)
             case Action.MoveHome:
-                to = self._layout.next_open(-1, 1)
+                to = self.tile_layout.next_open(-1, 1)
             case Action.MoveEnd:
-                to = self._layout.next_open(count, -1)
+                to = self.tile_layout.next_open(count, -1)
         return self.wall_model.index(to, 0)
 
     def horizontalOffset(self) -> int:
@@ -275,12 +275,12 @@ class TileView(ItemView, QAbstractItemView):
 
     def isIndexHidden(self, index: Index) -> bool:
         """Tiles of closed groups are hidden."""
-        return self._layout.rect(index.row()).isNull()
+        return self.tile_layout.rect(index.row()).isNull()
 
     def setSelection(self, rect: QRect, command: QItemSelectionModel.SelectionFlag) -> None:
         """Choose all tiles from where a rectangle begins to where it ends."""
         moved = rect.translated(0, self.verticalOffset())
-        numbers = self._layout.chosen_by(moved, in_order=bool(command & Flag.Current))
+        numbers = self.tile_layout.chosen_by(moved, in_order=bool(command & Flag.Current))
         chosen = QItemSelection()
         for number in numbers:
             index = self.wall_model.index(number, 0)
@@ -302,8 +302,8 @@ class TileView(ItemView, QAbstractItemView):
         painter = QPainter(self.viewport())
         painter.fillRect(seen, theme.color("base"))
         self.painted_keys = []
-        for place, numbers in self._layout.between(seen.top() + offset, seen.bottom() + offset):
-            head = self._layout.head_rect(place, self.viewport().width()).translated(0, -offset)
+        for place, numbers in self.tile_layout.between(seen.top() + offset, seen.bottom() + offset):
+            head = self.tile_layout.head_rect(place, self.viewport().width()).translated(0, -offset)
             if self._heads and head.intersects(seen):
                 paint_head(painter, QRectF(head), place, place.group.name in self._closed, theme)
             for number in numbers:
@@ -316,11 +316,11 @@ class TileView(ItemView, QAbstractItemView):
         if tile is None:
             return
         self.painted_keys.append(key)
-        rect = self._layout.rect(number).translated(0, -offset)
+        rect = self.tile_layout.rect(number).translated(0, -offset)
         current = number == self.currentIndex().row()
         chosen = current or self.selectionModel().isSelected(self.wall_model.index(number, 0))
         fill = self.row_fill(True, number) if chosen else "raised"
-        image = self._tiles.rendered(tile, fill, self._layout, self.devicePixelRatioF(), theme)
+        image = self._tiles.rendered(tile, fill, self.tile_layout, self.devicePixelRatioF(), theme)
         painter.drawPixmap(rect.topLeft(), image)
         whole = QRectF(rect)
         if chosen:
@@ -371,7 +371,7 @@ class TileView(ItemView, QAbstractItemView):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """A press on a head opens or closes its group."""
         point = event.position().toPoint()
-        head = self._layout.head_at(point.x(), point.y() + self.verticalOffset())
+        head = self.tile_layout.head_at(point.x(), point.y() + self.verticalOffset())
         if head is not None:
             self.toggle_group(head.group.name)
             return

@@ -132,7 +132,7 @@ class ResultsDelegate(QStyledItemDelegate):
 
     def _paint_hit(self, painter: QPainter, rect: QRectF, found: Match, theme: Theme) -> None:
         hit = found.hit
-        right = self._paint_right(painter, rect.adjusted(0, 0, -14, 0), found, theme)
+        right = self.paint_right(painter, rect.adjusted(0, 0, -14, 0), found, theme)
         ink = "text3" if hit.off else "text2"
         paint_icon(painter, QRectF(rect.x() + 15, rect.y() + 10, 16, 16), hit.icon, theme.color(ink))
         room = QRectF(rect.x() + 41, rect.y(), right - rect.x() - 53, rect.height())
@@ -145,7 +145,7 @@ class ResultsDelegate(QStyledItemDelegate):
             words = ", ".join(part for part in (hit.detail, found.reason) if part)
             marked_text(painter, rest, words, found.detail_marks, theme, "meta", "text3")
 
-    def _paint_right(self, painter: QPainter, rect: QRectF, found: Match, theme: Theme) -> float:
+    def paint_right(self, painter: QPainter, rect: QRectF, found: Match, theme: Theme) -> float:
         """Draw from the right end: what the policy would say or how it is, risk, production."""
         hit = found.hit
         x = rect.right()

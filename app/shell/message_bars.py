@@ -16,7 +16,8 @@ from app.widgets.banner import Banner, BannerKind
 from app.widgets.layouts import vbox
 
 MOST = 3
-Action = tuple[str, Callable[[], None]]
+# The words of a link, and what it does.
+Offer = tuple[str, Callable[[], None]]
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class MessageBars(QWidget):
         kind: BannerKind = "fail",
         fact: str = "",
         detail: str = "",
-        *actions: Action,
+        *offers: Offer,
         on_close: Callable[[], None] | None = None,
     ) -> None:
         """Show a banner for as long as something is true; an empty fact takes it away.
@@ -70,12 +71,12 @@ class MessageBars(QWidget):
             banner = standing.banner
             banner.acted.connect(lambda words: self._act(key, words))
             banner.closed.connect(lambda: self._close(key), Qt.ConnectionType.QueuedConnection)
-        standing.acts, standing.on_close = dict(actions), on_close
-        says = (kind, fact, detail, tuple(words for words, _ in actions))
+        standing.acts, standing.on_close = dict(offers), on_close
+        says = (kind, fact, detail, tuple(words for words, _ in offers))
         if says != standing.says:
             # Said again, its links would be made anew, and the keyboard would leave the one it is on.
             standing.says = says
-            standing.banner.say(kind, fact, detail, tuple((words, words) for words, _ in actions))
+            standing.banner.say(kind, fact, detail, tuple((words, words) for words, _ in offers))
 
     def _act(self, key: str, words: str) -> None:
         if (standing := self._standing.get(key)) is not None:

@@ -91,19 +91,16 @@ class StatusBar(QWidget):
 
     Signals:
         opened(screen, target): a part was pressed.
-        try_asked: the service is lost, and the operator wants it tried now.
     """
 
     opened = Signal(str, object)
-    try_asked = Signal()
 
     def __init__(self, state: AppState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setFixedHeight(FRAME.status_bar)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._state = state
-        self._lost = StatusPart("service-lost")
-        self._lost.clicked.connect(self.try_asked)
+        self.lost = StatusPart("service-lost")
         self._health = {health: StatusPart(health.value) for health in Health}
         for health, part in self._health.items():
             part.clicked.connect(
@@ -115,7 +112,7 @@ class StatusBar(QWidget):
         self._verified = self._part("verified", "journal")
         self._service = self._part("service", "settings")
         row = hbox(
-            self._lost,
+            self.lost,
             *self._health.values(),
             self._waiting,
             self._stopped,
@@ -230,13 +227,13 @@ class StatusBar(QWidget):
             # Most problems say why; one that says only that something was lost says the same once more.
             fact = "" if "lost" in service.problem else "The service is lost."
             words = f"{fact} {service.problem} {pause} What it was doing is unknown until then."
-            self._lost.show_words(" ".join(words.split()), "cross_octagon", "fail", "fail", True, "Try now")
+            self.lost.show_words(" ".join(words.split()), "cross_octagon", "fail", "fail", True, "Try now")
             self._service.show_words("")
         elif service.link is Link.CONNECTING:
-            self._lost.show_words("")
+            self.lost.show_words("")
             self._service.show_words("starting the service…", word_color="text3")
         else:
-            self._lost.show_words("")
+            self.lost.show_words("")
             trip = milliseconds(service.round_trip_ms)
             self._service.show_words(f"service {trip}", word_color="text3", tip="Round trip to the service")
 

@@ -127,15 +127,11 @@ class TopBar(QWidget):
 
     Signals:
         palette_asked: open the palette.
-        key_asked: lock, unlock or make the operator key.
         profile_asked(profile): the operator chose another profile.
-        stop_asked: stop everything, at once.
     """
 
     palette_asked = Signal()
-    key_asked = Signal()
     profile_asked = Signal(object)
-    stop_asked = Signal()
 
     def __init__(self, state: AppState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -145,13 +141,11 @@ class TopBar(QWidget):
         self.search = SearchField(self)
         self.search.clicked.connect(self.palette_asked)
         self.key = KeyState(self)
-        self.key.clicked.connect(self.key_asked)
         self.profile = Button("guarded", icon="profile", menu_mark=True)
         self.profile.setToolTip("How much runs without asking")
         self.profile.clicked.connect(self._show_profiles)
         self.stop = Button("Stop all", "danger", icon="stop_all", key="Ctrl+Shift+X")
         self.stop.setObjectName("stop-all")
-        self.stop.clicked.connect(self.stop_asked)
         hbox(
             _Brand(self),
             self.search,

@@ -57,7 +57,7 @@ class PressGuard(QObject):
         `asker`, the part of the window that was pressed, is no longer visible. `what` completes the sentence
         "Type your passphrase to …". `say` gets a sentence for the operator.
         """
-        if _counts(hand, stake):
+        if counts(hand, stake):
             act()
         elif hand is InputOrigin.NONE:
             say(NO_INPUT)
@@ -102,7 +102,7 @@ class PressGuard(QObject):
                 sheet.finish(PROVED)
 
 
-def _counts(hand: InputOrigin, stake: Stake) -> bool:
+def counts(hand: InputOrigin, stake: Stake) -> bool:
     match stake:
         case Stake.LOW:
             return True

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from app.widgets.action import Action, chord_words
 from app.widgets.buttons import Button, IconButton, Kind
@@ -106,10 +106,13 @@ class ActionLink(ShowsActionMixin, Link):
     def show_action(self) -> None:
         """Show how the action stands."""
         super().show_action()
-        reason = self.action.reason
-        self.setEnabled(not reason)
-        self.setAccessibleDescription(reason)
-        self.setToolTip(escaped_tooltip(reason or self.action.tip))
+        self.set_off(self.action.reason, self.action.tip)
+
+
+def trigger_by(button: QAbstractButton, action: Action) -> None:
+    """Have a button that paints itself do an action; what it shows is its own affair."""
+    button.addAction(action)
+    button.clicked.connect(action.trigger)
 
 
 class ActionMenu(QMenu):

@@ -436,6 +436,11 @@ class Segmented(QWidget):
         button.setEnabled(enabled)
         button.setToolTip(escaped_tooltip(reason))
 
+    def set_off(self, reason: str) -> None:
+        """Disable all parts and say why; an empty reason enables them."""
+        for key in self._keys:
+            self.set_part_enabled(key, not reason, reason)
+
     def set_part_shown(self, key: str, shown: bool) -> None:
         """Show or hide one part; the ends of what is left are round.
 

@@ -55,7 +55,7 @@ class HealthPlot(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._spans: tuple[Span, ...] = ()
+        self.spans: tuple[Span, ...] = ()
         self._series: tuple[Series, ...] = ()
         self._from, self._to = "", ""
         self.setMouseTracking(True)
@@ -64,7 +64,7 @@ class HealthPlot(QWidget):
 
     def show_health(self, spans: tuple[Span, ...], first: str, last: str) -> None:
         """Show stretches between two times in words."""
-        self._spans, self._from, self._to = spans, first, last
+        self.spans, self._from, self._to = spans, first, last
         told = "; ".join(span.words for span in spans)
         self.setAccessibleDescription(told)
         self.updateGeometry()
@@ -79,7 +79,7 @@ class HealthPlot(QWidget):
 
     def sizeHint(self) -> QSize:
         """Band with its times, and the lines."""
-        return QSize(200, (BAND + 18 if self._spans else 0) + (50 if self._series else 0))
+        return QSize(200, (BAND + 18 if self.spans else 0) + (50 if self._series else 0))
 
     def minimumSizeHint(self) -> QSize:
         """As high as it is."""
@@ -90,8 +90,8 @@ class HealthPlot(QWidget):
         theme = theme_of(self)
         painter = QPainter(self)
         top = 0.0
-        if self._spans:
-            for span in self._spans:
+        if self.spans:
+            for span in self.spans:
                 self._paint_span(painter, span, theme)
             times = QRectF(0, BAND + 1, self.width(), 16)
             painting.text(painter, times, self._from, theme, "label", "text3")
@@ -140,7 +140,7 @@ class HealthPlot(QWidget):
 
     def words_at(self, x: int) -> str:
         """What is told of the stretch at a place."""
-        return next((span.words for span in self._spans if self._place(span).contains(x, 2)), "")
+        return next((span.words for span in self.spans if self._place(span).contains(x, 2)), "")
 
 
 def _paint_series(painter: QPainter, place: QRectF, series: Series, theme: Theme) -> None:

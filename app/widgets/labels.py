@@ -122,6 +122,12 @@ class Link(InputOriginMixin, RetainFocusMixin, QAbstractButton):
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
+    def set_off(self, reason: str, tip: str = "") -> None:
+        """Disable the link and say why in its tooltip; an empty reason enables it, and `tip` stands there."""
+        self.setEnabled(not reason)
+        self.setToolTip(escaped_tooltip(reason or tip))
+        self.setAccessibleDescription(reason)
+
     def sizeHint(self) -> QSize:
         """The words' width, and never less than the least hit area high."""
         return QSize(int(painting.text_width(self.text(), theme_of(self), self._role)) + 2, 24)

@@ -183,17 +183,17 @@ _BY_NAME = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)": "(?!#?["/])')
 
 # Keyed by identity, which is safe: `SerializedSchema` holds the schema. The window has each schema as one
 # object.
-_serialized: OrderedDict[int, SerializedSchema] = OrderedDict()
+serialized_schemas: OrderedDict[int, SerializedSchema] = OrderedDict()
 
 
 def serialized(schema: Any) -> SerializedSchema:
     """The text of a schema, cached by identity; the schema must not change afterwards."""
-    entry = _serialized.get(id(schema))
+    entry = serialized_schemas.get(id(schema))
     if entry is None:
-        entry = _serialized[id(schema)] = SerializedSchema(schema, _text(schema))
-        if len(_serialized) > _MOST_SERIALIZED:
-            _serialized.popitem(last=False)
-    _serialized.move_to_end(id(schema))
+        entry = serialized_schemas[id(schema)] = SerializedSchema(schema, _text(schema))
+        if len(serialized_schemas) > _MOST_SERIALIZED:
+            serialized_schemas.popitem(last=False)
+    serialized_schemas.move_to_end(id(schema))
     return entry
 
 

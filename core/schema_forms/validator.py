@@ -225,7 +225,7 @@ class _Cache:
         self._weight = 0
 
 
-_cache = _Cache(_MAX_CACHED_CHARACTERS)
+compiled_schemas = _Cache(_MAX_CACHED_CHARACTERS)
 _by_digest = _Cache(_MAX_CACHED_PARTS)
 
 
@@ -240,10 +240,10 @@ def validator_for(schema: Any) -> Validator:
         broken = Validator(None)
         broken.broken = "it is not JSON, or nested too deeply"
         return broken
-    validator = _cache.get(key)
+    validator = compiled_schemas.get(key)
     if validator is None:
         validator = Validator(json.loads(key))
-        _cache.put(key, validator, len(key))
+        compiled_schemas.put(key, validator, len(key))
     return validator
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QAbstractButton, QScrollArea, QWidget
 
 from app.widgets.buttons import Segmented
@@ -67,3 +68,9 @@ def scroller_of(dialog: Dialog) -> QScrollArea:
     """The part of a dialog that scrolls in a low window."""
     [scroller] = [one for one in dialog.card.children() if isinstance(one, QScrollArea)]
     return scroller
+
+
+def is_due(part: QObject) -> bool:
+    """Whether something is still to be done by a timer of this part: it has not settled yet."""
+    timers = (one for one in part.children() if isinstance(one, QTimer))
+    return any(timer.isSingleShot() and timer.isActive() for timer in timers)

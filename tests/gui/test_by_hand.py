@@ -32,6 +32,7 @@ from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.policy.models import Profile
 from core.policy.policy_store import text_digest
+from core.service.console import Console
 from tests.fakes.approvals_desk import CTRL, make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import CHANGED_KEY
@@ -111,7 +112,7 @@ async def pair(desk: ConsoleApplication) -> QAbstractButton:
     fleet_in_front(desk).head.pair_button.click()
     sheet = newest(desk, PairingDialog)
     assert isinstance(sheet, PairingDialog)
-    await seen(lambda: sheet._listening is not None)
+    await seen(lambda: sheet.listening is not None)
     sheet.name_field.setText("db-4")
     sheet.answer("pair").click()
     return await to_sign(desk)
@@ -178,7 +179,7 @@ async def make_operator_without_passphrase(desk: ConsoleApplication) -> QAbstrac
 
 
 async def register_operator(desk: ConsoleApplication) -> QAbstractButton:
-    create_operator_key(Home(desk.window.keys._home.path), "quay", PASSPHRASE)
+    create_operator_key(desk.window.keys.home, "quay", PASSPHRASE)
     await desk.window.keys.refresh()
     section = settings_of(desk, "operators").operators
     section.table.choose("quay")
@@ -187,9 +188,21 @@ async def register_operator(desk: ConsoleApplication) -> QAbstractButton:
     return await to_sign(desk)
 
 
+async def console_of(desk: ConsoleApplication) -> FakeConsole:
+    """The far end of the window."""
+    found: list[FakeConsole] = []
+
+    async def note(console: Console) -> None:
+        assert isinstance(console, FakeConsole)
+        found.append(console)
+
+    desk.link.ask(note, what="find the console")
+    await seen(lambda: found)
+    return found[0]
+
+
 async def card_of(desk: ConsoleApplication, risk: str) -> ApprovalsScreen:
-    console = desk.link._console
-    assert isinstance(console, FakeConsole)
+    console = await console_of(desk)
     console.request(make_approval(1, risk=risk, parameters={"command": "x"}))
     desk.window.open("approvals")
     screen = desk.window.current
@@ -384,7 +397,7 @@ def test_medium_risk_takes_input_whoever_made_it_and_no_press_over_the_bus(
 
 
 def test_every_kind_of_press_counts_up_to_its_stake() -> None:
-    counting = {stake: [hand for hand in InputOrigin if press_guard._counts(hand, stake)] for stake in Stake}
+    counting = {stake: [hand for hand in InputOrigin if press_guard.counts(hand, stake)] for stake in Stake}
     assert counting == {
         Stake.LOW: [InputOrigin.NONE, InputOrigin.SYNTHETIC, InputOrigin.UNKNOWN, InputOrigin.REAL],
         Stake.MEDIUM: [InputOrigin.SYNTHETIC, InputOrigin.UNKNOWN, InputOrigin.REAL],

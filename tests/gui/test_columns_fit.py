@@ -25,6 +25,7 @@ from tests.fakes.runs_screen import drawer_of
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 from tests.gui.agents.page import AgentsPage
+from tests.gui.page import is_due
 
 # What these show changes all the time: they keep the width they were made with, which is no room to spare.
 LIVE = {Kind.NUMBER, Kind.TIME, Kind.SPARK, Kind.RISK, Kind.VERDICT, Kind.HEALTH, Kind.PLAN}
@@ -267,7 +268,7 @@ def test_no_text_is_cut_while_another_column_has_room_to_spare(
         desk.window.resize(width, height)
         table = await scene(desk)
         await seen(lambda: table.isVisible() and table.rows_model.rowCount())
-        await seen(lambda: not table._fit_soon.isActive())
+        await seen(lambda: not is_due(table))
         return table
 
     async def scenario(desk: ConsoleApplication) -> None:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app import qt_loop
@@ -37,7 +37,9 @@ class NobodyIsHere:
 @pytest.fixture
 def keeper(qapp: QApplication) -> Iterator[GuiThreadGarbageCollector]:
     keeper = GuiThreadGarbageCollector()
-    keeper._timer.stop()
+    timer = keeper.findChild(QTimer)
+    assert isinstance(timer, QTimer)
+    timer.stop()
     yield keeper
     keeper.stop()
 

@@ -303,7 +303,7 @@ class RequestController(QWidget):
             if self._about() != about:
                 self.bar.error.tell("Nothing was signed.", "The request is another one by now.")
             elif not approve_blocker(self.situation()):
-                self._answer(approve=True, reason="")
+                self.answer(approve=True, reason="")
 
         self._ask_hand(hand, now.stake, "approve the request", answer)
 
@@ -322,9 +322,9 @@ class RequestController(QWidget):
     def deny(self, reason: str) -> None:
         """Deny the open request, if nothing stands against it."""
         if not deny_blocker(self.situation()):
-            self._answer(approve=False, reason=reason)
+            self.answer(approve=False, reason=reason)
 
-    def _answer(self, approve: bool, reason: str) -> None:
+    def answer(self, approve: bool, reason: str) -> None:
         """Sign one statement for each request on the card, and send them."""
         verb = "approve" if approve else "deny"
         members = self._members()

@@ -46,7 +46,7 @@ class ApprovalsScreen(Screen):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._clock = TimeLeft()
-        self._log = DecisionHistory()
+        self.log = DecisionHistory()
         self._open = ""
         self._entered = False
         self._ended: frozenset[str] = frozenset()
@@ -274,7 +274,7 @@ class ApprovalsScreen(Screen):
         self._open = ""
         self.pane.show_none()
         self.queue.set_open("")
-        self.nothing.show_log(self._log)
+        self.nothing.show_log(self.log)
         self._show_what_is_left()
         self._sync_hold()
 
@@ -366,8 +366,8 @@ class ApprovalsScreen(Screen):
             self.pane.show_result(cell.call_id, cell.result)
 
     def _note_result(self, call_id: str, result: CommandResult) -> None:
-        if self._log.note_result(call_id, result) and not self._open:
-            self.nothing.show_log(self._log)
+        if self.log.note_result(call_id, result) and not self._open:
+            self.nothing.show_log(self.log)
 
     def _decided(self, approval: Approval) -> None:
         self.measure()
@@ -376,14 +376,14 @@ class ApprovalsScreen(Screen):
             if approval.id == self._open:
                 self.pane.update_request(approval)
             return
-        self._log.add(approval)
-        self.queue.show_decided(*self._log.counts)
+        self.log.add(approval)
+        self.queue.show_decided(*self.log.counts)
         self.queue.show_end(approval)
         if self._open == approval.id:
             self.card.update_request(approval)
             self._go_on()
         elif not self._open:
-            self.nothing.show_log(self._log)
+            self.nothing.show_log(self.log)
 
     def _edited(self, ended: Approval) -> None:
         """The open request was edited: go on with the one that came of it."""

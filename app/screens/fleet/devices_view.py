@@ -58,8 +58,8 @@ class DevicesView(QStackedWidget):
         self._group = "tag"
         self._shown_at = 0.0
         self.table = DeviceTable()
-        self._thumbs: TileThumbnails | None = None
-        self.wall = TileView("Devices as tiles", self._tile, self._picture)
+        self.thumbnails: TileThumbnails | None = None
+        self.wall = TileView("Devices as tiles", self.tile, self._picture)
         for view in (self.table, self.wall):
             self.addWidget(view)
             view.current_changed.connect(self._moved)
@@ -77,10 +77,10 @@ class DevicesView(QStackedWidget):
 
     def bind(self, link: ConsoleLink) -> None:
         """Pictures can be had from now on."""
-        self._thumbs = TileThumbnails(link, self)
-        self._thumbs.is_shown = self._is_shown
+        self.thumbnails = TileThumbnails(link, self)
+        self.thumbnails.is_shown = self._is_shown
         # With the devices' changes, so that live pictures too are painted twice a second at most.
-        self._thumbs.came.connect(self.devices_changed)
+        self.thumbnails.came.connect(self.devices_changed)
 
     # which view
 
@@ -150,22 +150,22 @@ class DevicesView(QStackedWidget):
         """How many devices are shown."""
         return len(self._devices)
 
-    def _tile(self, name: str) -> TileItem | None:
+    def tile(self, name: str) -> TileItem | None:
         device = self._devices.get(name)
         if device is None:
             return None
         tile, old = device_tile(device, self.live_of(name)), self._pictures.get(name, "")
         if tile.picture != old:
             self._pictures[name] = tile.picture
-            if old and tile.picture and self._thumbs is not None:
-                self._thumbs.replace(old, tile.picture)
+            if old and tile.picture and self.thumbnails is not None:
+                self.thumbnails.replace(old, tile.picture)
         return tile
 
     def _is_shown(self, picture: str) -> bool:
         return picture in self._pictures.values()
 
     def _picture(self, blob: str, px: int) -> QImage | None:
-        return self._thumbs.get(blob, px) if self._thumbs is not None else None
+        return self.thumbnails.get(blob, px) if self.thumbnails is not None else None
 
     def _times_passed(self) -> None:
         """ "6 min ago" changes by the clock alone."""
@@ -248,7 +248,7 @@ class DevicesView(QStackedWidget):
 
     def _say_tile(self) -> None:
         """The wall is one thing to assistive technology: it is described by the tile at its cursor."""
-        tile = self._tile(name) if (name := self.wall.current_key()) else None
+        tile = self.tile(name) if (name := self.wall.current_key()) else None
         marked = ", marked" if name in self._marks else ""
         self.wall.setAccessibleDescription(f"{tile.spoken}{marked}" if tile is not None else "")
 

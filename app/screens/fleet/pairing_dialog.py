@@ -215,7 +215,7 @@ class PairingDialog(Dialog):
         self.form.direction.chosen.connect(self._turn)
         self.form.not_listening.acted.connect(self._open_settings)
         state.devices_changed.connect(self._devices_changed)
-        self._listening: Listening | None = None
+        self.listening: Listening | None = None
         Query(self, link, self._show_listening, self._cannot_tell, "ask where the console listens").load(
             lambda console: console.devices.listening()
         )
@@ -234,7 +234,7 @@ class PairingDialog(Dialog):
         self._fit()
 
     def _show_listening(self, listening: Listening) -> None:
-        self._listening = listening
+        self.listening = listening
         self._show_listening_problem()
         self._check()
 
@@ -242,7 +242,7 @@ class PairingDialog(Dialog):
         self.say(error.info.sentences)
 
     def _show_listening_problem(self) -> None:
-        problem = self._listening.problem if self._listening is not None else ""
+        problem = self.listening.problem if self.listening is not None else ""
         shown = bool(problem) and not self._listens
         self.form.not_listening.setVisible(shown)
         if shown:
@@ -280,9 +280,9 @@ class PairingDialog(Dialog):
             return problem
         if self._listens:
             return "" if self.form.string_field.toPlainText().strip() else "Paste the device's string first."
-        if self._listening is None:
+        if self.listening is None:
             return "The service is asked where it listens."
-        return self._listening.problem and "This console does not listen."
+        return self.listening.problem and "This console does not listen."
 
     def _ask_to_pair(self) -> None:
         name, settings = self.form.name_field.text().strip(), self.form.settings()

@@ -106,6 +106,11 @@ class DevicePanel(QWidget):
         """The device on show; empty for none."""
         return self._device.name if self._device is not None else ""
 
+    @property
+    def tools(self) -> list[Tool]:
+        """The tools of the device on show, as far as they were read."""
+        return self._tools.value or []
+
     def set_room(self, width: int, low: bool) -> None:
         """How wide the panel is while it is not the page; `low`: the page has no room for a large picture."""
         self._page.set_narrow_width(width)

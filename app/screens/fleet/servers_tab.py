@@ -183,7 +183,7 @@ class ServersTab(QWidget):
         self.outcome = CallOutcome(state, link, nav, self)
         self.undo = Link("Undo")
         self.undo.setAccessibleName("Undo the call")
-        self._query: Query[list[HostedServer]] = Query(
+        self.query: Query[list[HostedServer]] = Query(
             self, link, self._show_servers, self._say_failed, "read the servers"
         )
         self._ended_run: Query[Run] = Query(self, link, self._show_outcome, self._no_outcome)
@@ -240,10 +240,10 @@ class ServersTab(QWidget):
         news = (self._can_ask(), device.since, device.tool_count, tuple(device.unavailable), tools is None)
         if news != self._seen:
             self._seen = news
-            if self._query.value is None or self._query.error is not None:
+            if self.query.value is None or self.query.error is not None:
                 self._read()
             elif self._shown:
-                self._query.refresh_within(AGAIN_MS)
+                self.query.refresh_within(AGAIN_MS)
 
     def set_shown(self, shown: bool) -> None:
         """The tab came to the front, or left it."""
@@ -251,7 +251,7 @@ class ServersTab(QWidget):
         if shown:
             self._read()
         else:
-            self._query.cancel()
+            self.query.cancel()
 
     def escape(self) -> bool:
         """Go back from the form to the list; what was typed stays. False where the list is in front."""
@@ -277,7 +277,7 @@ class ServersTab(QWidget):
 
     def _forget(self) -> None:
         self._servers, self._call, self._seen = {}, None, ()
-        for query in (self._query, self._ended_run):
+        for query in (self.query, self._ended_run):
             query.forget()
         self.search.clear()
         self.table.show_rows([])
@@ -322,10 +322,10 @@ class ServersTab(QWidget):
                     "Its servers are not known." if why_off else "It hosts no MCP server.", why_off
                 )
             return
-        if self._query.value is None:
+        if self.query.value is None:
             self.place.say("Reading the servers…", "They are shown as soon as the device answers.")
         name = device.name
-        self._query.load(lambda console: read_servers(console, name), name)
+        self.query.load(lambda console: read_servers(console, name), name)
 
     def _show_servers(self, servers: list[HostedServer]) -> None:
         self._servers = {server.name: server for server in servers}

@@ -355,7 +355,7 @@ class ReplayScreen(Screen):
         ready = self._reel is not None and len(self._reel) > 0
         self.pages.setCurrentIndex(0 if ready else 1)
         self.head.search.setEnabled(ready)
-        self.head.times.setEnabled(ready)
+        self.head.times.set_off(self._why_no_reel())
 
     def _act_on_empty(self, key: str) -> None:
         if key == "batch":

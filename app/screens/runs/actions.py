@@ -156,7 +156,13 @@ class RunActions(QObject):
         self.pause.set_label("Go on" if paused else "Pause")
         ended = summary is not None and summary.state.ended
         self.resume.set_label(f"{self._left.words}…" if ended and self._left else "Resume…")
+        self._refresh(*self.keys, *self.others)
         self.renamed.emit()
+
+    @staticmethod
+    def _refresh(*actions: Action) -> None:
+        for action in actions:
+            action.refresh()
 
     def _find_left(self, run: Run | None) -> None:
         """See what is left of a run that has ended; of a large one in a thread, for it takes a while."""
@@ -180,6 +186,7 @@ class RunActions(QObject):
     def show_cell(self, cell: Cell | None) -> None:
         """Another cell is chosen, or has changed."""
         self._cell = cell
+        self._refresh(self.cancel_step, self.settle_done, self.settle_not_done)
 
     # Why not
 

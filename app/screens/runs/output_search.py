@@ -145,7 +145,7 @@ class OutputSearch(QWidget):
         words = f"{count_words(self._at + 1)} of {count_words(count)}" if count else "No match in this output"
         self.count.setText(words if self.field.text() else "")
         for button in (self.previous, self.next):
-            button.setEnabled(count > 0)
+            button.set_off("" if count else "Nothing of this output matches.")
         self.marks_changed.emit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -149,7 +149,7 @@ class PictureTab(QWidget):
         self._images.cancel(self)
         one = self._current()
         self.full_act.refresh()
-        self.save.setEnabled(one is not None)
+        self.save.set_off("" if one is not None else "There is no picture.")
         if one is None:
             self.view.set_image(QImage())
             return

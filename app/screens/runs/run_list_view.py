@@ -268,7 +268,7 @@ class RunList(QWidget):
         shown = self.model.rowCount()
         reads = self.search if self._filters else self.everything
         self.older.setVisible(reads.more and shown > 0)
-        self.older.setEnabled(not reads.busy)
+        self.older.set_off("Older runs are being read." if reads.busy else "")
         busy = "Looking through all runs…" if self._filters and self.search.busy else ""
         self.message.setText(busy)
         self.message.setVisible(bool(busy and shown))

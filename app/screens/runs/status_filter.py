@@ -182,7 +182,7 @@ class StatusFilter(QWidget):
         _say(self.all, f"All {count_words(total)}")
         _say(self.look, f"Needs a look {count_words(needing)}")
         self.look.setEnabled(needing > 0 or self.look.isChecked())
-        self.look.setToolTip("" if needing else "No cell of this run needs a look")
+        self.look.setToolTip("" if needing else "No cell of this run needs a look.")
 
     def say_rules(self, words: str) -> None:
         """Say what the run does with its devices: targets, what happens on failure."""

@@ -301,8 +301,7 @@ class OperatorsPage(SettingsSection):
         reason = reason or ("" if name else "Type a name first.")
         typed = "" if secret and secret == again else "Type the passphrase twice."
         self.make.set_off(reason or typed)
-        self.without.setEnabled(not (reason or self.make.is_working))
-        self.without.setToolTip(reason)
+        self.without.set_off(reason or ("A key is being made." if self.make.is_working else ""))
 
     def _by_hand(self, hand: InputOrigin, act: Callable[[], None]) -> None:
         """Do `act` where the press counts. The first operator is not signed for, so a hand is asked for here;

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import QEvent, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
@@ -54,8 +54,7 @@ def line_of(problem: str) -> int:
 _NOT_READ = "The policy is not read yet."
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyActions:
+class PolicyActions(NamedTuple):
     """What the screen can do with the policy."""
 
     save: Action

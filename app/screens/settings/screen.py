@@ -185,10 +185,7 @@ class SettingsScreen(Screen):
         return [
             Shortcut("Up", "Previous section"),
             Shortcut("Down", "Next section"),
-            self.policy_acts.save,
-            self.policy_acts.check,
-            self.policy_acts.insert,
-            self.policy_acts.run,
+            *self.policy_acts,
         ]
 
     def primary_filter(self) -> QWidget | None:
@@ -213,6 +210,8 @@ class SettingsScreen(Screen):
         self._key = key
         self._make(key)
         self.pages.setCurrentIndex(_KEYS.index(key))
+        for action in self.policy_acts:
+            action.refresh()
         self.keep("section", key)
         if self.isVisible() and not self._entering:
             self._begin(OpenSection(key))
@@ -239,14 +238,16 @@ class SettingsScreen(Screen):
         self.nav.open("settings", OpenSection("grants", grant=grant))
 
     def _why_no_policy(self) -> str:
-        return "" if self._key == "policy" else "The section Policy is not in front."
+        in_front = self._key == "policy" and self._is_made("policy")
+        return "" if in_front else "The section Policy is not in front."
 
     def _why_not_saved(self) -> str:
         return self._why_no_policy() or self.policy.why_not_saved
 
     def _why_not_run(self) -> str:
-        running = self._is_made("policy") and self.policy.time_machine.running
-        return self._why_no_policy() or ("It is being run." if running else "")
+        if why := self._why_no_policy():
+            return why
+        return "It is being run." if self.policy.time_machine.running else ""
 
     def _save(self) -> None:
         self.policy.work.save()

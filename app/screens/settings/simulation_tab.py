@@ -210,6 +210,7 @@ class SimulationTab(QWidget):
                 None, f"Judging the commands of {plural(entries, 'entry', 'entries')}"
             )
         self.run.set_working("It is being run." if running else "")
+        self.run.action.refresh()
         if not running and self.progress.cancel.hasFocus():
             self.run.setFocus(Qt.FocusReason.OtherFocusReason)
         self.progress.setVisible(running)
@@ -239,6 +240,7 @@ class SimulationTab(QWidget):
             count = sum(map(fits, known))
             self.chips[key].set_words(f"{words} {count_words(count)}" if known else words)
             self.chips[key].setEnabled(bool(count) or key == "all")
+            self.chips[key].setToolTip("" if self.chips[key].isEnabled() else "No command is of this kind.")
         chosen = next((fits for key, _, fits in FILTERS if self.chips[key].isChecked()), FILTERS[0][2])
         shown = [row for row in known if chosen(row)]
         self._rows = {str(row.seq): row for row in shown}

@@ -120,7 +120,7 @@ class AgentsPage:
     def facts(self) -> dict[str, str]:
         """Its limits and connections, by their labels."""
         tab = self.screen.panel.limits
-        shown = (*tab.limits._shown, *tab.connections._shown)
+        shown = (*tab.limits.facts, *tab.connections.facts)
         return {fact.label: fact.value for fact in shown}
 
     # What is asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QTimer
 
 from app.screens.approvals.decision_bar import DecisionBar
+from app.screens.approvals.screen import TICK_MS, ApprovalsScreen
 
 
 def guard_of(bar: DecisionBar) -> QTimer:
@@ -23,3 +24,9 @@ def end_guard(bar: DecisionBar) -> None:
     guard = guard_of(bar)
     guard.stop()
     guard.timeout.emit()
+
+
+def tick_of(screen: ApprovalsScreen) -> QTimer:
+    """What counts the seconds while the screen is open."""
+    [tick] = [one for one in screen.children() if isinstance(one, QTimer) and one.interval() == TICK_MS]
+    return tick

@@ -259,8 +259,8 @@ def test_a_digest_that_does_not_fit_the_bytes_is_never_signed(play: Play) -> Non
         press(desk, KEYS.Key_Return, CTRL)
         bar.approve_asked.emit(InputOrigin.REAL)
         bar.deny_asked.emit("no")
-        desk.screen.pane._answer(approve=True, reason="")
-        desk.screen.pane._answer(approve=False, reason="")
+        desk.screen.pane.answer(approve=True, reason="")
+        desk.screen.pane.answer(approve=False, reason="")
         assert "decide" not in desk.console.asked
 
     play(story, requests=[swapped])

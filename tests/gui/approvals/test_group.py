@@ -178,7 +178,7 @@ def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from_being
         desk.screen.bar.approve_asked.emit(InputOrigin.REAL)
         desk.screen.bar.deny_asked.emit("no")
         for approve in (True, False):
-            desk.screen.pane._answer(approve=approve, reason="")
+            desk.screen.pane.answer(approve=approve, reason="")
         assert "decide" not in desk.console.asked
 
     play(story, requests=[*honest, lying])

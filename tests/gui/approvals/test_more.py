@@ -20,6 +20,7 @@ from core.errors import DeviceError
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.hand import press_button
 from tests.fakes.slow_schema import LARGE, while_checking
+from tests.gui.approvals.page import tick_of
 from tests.gui.page import problem_in
 
 PHRASE = "a long passphrase"
@@ -259,7 +260,7 @@ def test_the_foot_is_read_again_while_the_screen_is_open(play: Play) -> None:
         await desk.until(lambda: "1 decided, 100 % approved" in meter.decided.text())
         desk.console.answered(operator, 5.0, False)
         for _ in range(MEASURE_TICKS):
-            desk.screen._tick.timeout.emit()
+            tick_of(desk.screen).timeout.emit()
         await desk.until(lambda: "2 decided, 50 % approved" in meter.decided.text())
 
     play(story, requests=[make_approval(1), make_approval(2)])

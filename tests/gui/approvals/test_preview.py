@@ -206,7 +206,7 @@ def test_the_change_of_one_card_never_shows_on_the_next(play: Play) -> None:
         assert not content.diff.isVisible()
         assert not content.views.isVisible()
         assert content.diff.view.shown == []
-        content._choose("unified")
+        content.views.chosen.emit("unified")
         assert content.box.isVisible()
 
     play(story)
@@ -267,7 +267,7 @@ def test_without_a_picture_the_card_says_why(play: Play) -> None:
         desk.console.fail_next["preview"] = DeviceError("lab-lnx-01 is offline.")
         await desk.open(make_approval(1, tool="click_point", parameters={"x": 1, "y": 2}))
         part = desk.screen.card.target
-        await desk.until(lambda: "offline" in part.view._empty)
+        await desk.until(lambda: "offline" in part.view.empty_text)
         assert part.view.image().isNull()
         assert not part.held.isVisible()
 

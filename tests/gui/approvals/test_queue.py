@@ -234,8 +234,8 @@ def test_after_the_last_answer_the_empty_queue_lists_what_was_decided(play: Play
         desk.screen.pane.deny("Not today")
         await desk.until(lambda: desk.screen.stack.currentIndex() == 0)
         assert desk.screen.nothing.accessibleName().startswith("Nothing waits for you.")
-        assert [one.id for one in desk.screen._log.decided] == ["a-0001"]
-        assert desk.screen._log.outcome(desk.screen._log.decided[0]) == "Nothing was sent. Not today"
+        assert [one.id for one in desk.screen.log.decided] == ["a-0001"]
+        assert desk.screen.log.outcome(desk.screen.log.decided[0]) == "Nothing was sent. Not today"
         desk.screen.nothing.show_wanted.emit("a-0001")
         await desk.until(lambda: desk.screen.stack.currentIndex() == 1)
         assert "Denied by harbour" in desk.screen.card.end_banner.words()

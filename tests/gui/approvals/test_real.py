@@ -85,8 +85,8 @@ def test_the_service_takes_what_the_screen_signs(
                 QTest.keyClick(screen.bar.reason, Qt.Key.Key_Return)
             ended = await console.runs.wait(run.summary.id, PATIENCE_S)
             assert ended.summary.state.ended
-            await seen(lambda: screen._log.decided)
-            outcome = screen._log.outcome(screen._log.decided[0])
+            await seen(lambda: screen.log.decided)
+            outcome = screen.log.outcome(screen.log.decided[0])
             assert touched.exists() is approve
             if not approve:
                 assert outcome == "Nothing was sent. Not now"

@@ -81,7 +81,7 @@ async def _every_way_to_sign(desk: ConsoleApplication, host: StandIn) -> None:
     screen.bar.approve_asked.emit(InputOrigin.REAL)
     screen.bar.deny_asked.emit("no")
     for approve in (True, False):
-        screen.pane._answer(approve=approve, reason="")
+        screen.pane.answer(approve=approve, reason="")
     screen.pane.ask_second()
     screen.pane.ask_grant()
     for verdict in ("approve", "deny"):

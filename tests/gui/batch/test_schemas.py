@@ -70,7 +70,7 @@ def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, 
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
-        validator._cache.clear()
+        validator.compiled_schemas.clear()
         # Another batch is shown anyway, and takes its calls: what counts is what the schema adds.
         usual = await most_calls_in_a_turn(screen, "shell_execute")
         slow = await most_calls_in_a_turn(screen, "write_file")

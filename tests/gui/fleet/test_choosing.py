@@ -207,7 +207,7 @@ def test_shift_chooses_the_tiles_between_as_one_reads_and_ctrl_c_copies_all_of_t
     async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk, wall=True)
         wall = fleet.wall
-        columns = wall._layout.columns
+        columns = wall.tile_layout.columns
         fleet.head.group_chosen.emit("none")
         keys = wall.wall_model.items
         wall.choose(keys[columns - 1])

@@ -92,16 +92,16 @@ def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(
     async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "edge-gw-11", "overview")
         overview = fleet.panel.overview
-        await seen(lambda: overview.plot._spans)
+        await seen(lambda: overview.plot.spans)
         assert overview.facts.value("Link").text() == "is dialled at 10.4.2.11:5010, TLS"
         assert "cancel" in overview.facts.value("Client").text()
         assert overview.facts.value("Identity").text().startswith("sha256 ")
         assert "Stale from" in overview.plot.accessibleDescription()
         # The band goes on while the panel stays open: its end is always now.
-        drawn = overview.plot._spans
+        drawn = overview.plot.spans
         monkeypatch.setattr("app.screens.fleet.overview.REDRAW_S", 0.0)
-        fleet._show_devices()
-        assert overview.plot._spans[-1].start < drawn[-1].start
+        fleet.listing.due.emit()
+        assert overview.plot.spans[-1].start < drawn[-1].start
         fleet = page_of(desk, "line2-board", "overview")
         await seen(lambda: "speaks plain AIP" in overview.facts.value("Client").text())
 

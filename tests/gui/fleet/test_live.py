@@ -57,7 +57,7 @@ def before_now(seconds: float) -> str:
 
 
 def tile(fleet: FleetScreen, name: str) -> TileItem:
-    found = fleet.listing._tile(name)
+    found = fleet.listing.tile(name)
     assert found is not None
     return found
 
@@ -208,7 +208,7 @@ def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_then(
 
     async def scenario(desk: ConsoleApplication) -> None:
         fleet = live_wall(desk)
-        thumbs = fleet.listing._thumbs
+        thumbs = fleet.listing.thumbnails
         assert thumbs is not None
         width = 320
 

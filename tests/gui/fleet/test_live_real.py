@@ -35,7 +35,7 @@ def colour(screen: Display, name: str) -> None:
 
 def shows(fleet: FleetScreen, name: str) -> bool:
     """Whether the tile's picture has about this colour in its middle; codecs are not exact."""
-    tile, thumbs = fleet.listing._tile(NAME), fleet.listing._thumbs
+    tile, thumbs = fleet.listing.tile(NAME), fleet.listing.thumbnails
     image = thumbs.get(tile.picture, 320) if thumbs and tile and tile.live else None
     if image is None or image.isNull():
         return False

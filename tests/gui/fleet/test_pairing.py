@@ -37,7 +37,7 @@ def story_of(folder: Path) -> FakeConsole:
 async def pairing_of(desk: ConsoleApplication) -> PairingDialog:
     open_fleet(desk).head.pair_button.click()
     sheet = desk.window.findChildren(PairingDialog)[-1]
-    await seen(lambda: sheet._listening is not None)
+    await seen(lambda: sheet.listening is not None)
     return sheet
 
 

@@ -54,7 +54,7 @@ def test_a_thousand_changes_are_applied_and_painted_in_few_calls(
         await seen(lambda: fleet.listing.shown_count() == COUNT and view.isVisible())
         change_all(fleet)
         with most_calls(APPLY_CALLS):
-            fleet._show_devices()
+            fleet.listing.due.emit()
         with most_calls(PAINT_CALLS):
             view.viewport().repaint()
         bar = view.verticalScrollBar()

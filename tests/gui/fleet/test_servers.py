@@ -81,7 +81,7 @@ async def approved(bay: Bay, tool: str) -> Approval:
 def tools_of(bay: Bay, server: str) -> set[str]:
     fleet = bay.desk.window.current
     assert isinstance(fleet, FleetScreen)
-    return {tool.tool_name for tool in fleet.panel._tools.value or [] if tool.namespace == server}
+    return {tool.tool_name for tool in fleet.panel.tools if tool.namespace == server}
 
 
 def test_a_server_is_pasted_tried_added_switched_removed_and_all_undone(theme: Theme, tmp_path: Path) -> None:
@@ -283,8 +283,8 @@ def test_the_list_follows_what_the_device_announces_and_all_is_reached_by_keyboa
         assert isinstance(fleet, FleetScreen)
         # That the device is busy, as with this very list, is no reason to read it again; other tools are.
         again: list[int] = []
-        monkeypatch.setattr(page.tab._query, "refresh_within", again.append)
-        device, tools = bay.desk.state.devices[NAME], fleet.panel._tools.value
+        monkeypatch.setattr(page.tab.query, "refresh_within", again.append)
+        device, tools = bay.desk.state.devices[NAME], fleet.panel.tools
         page.tab.show_device(device.model_copy(update={"health": Health.BUSY, "doing": "reads"}), tools)
         assert not again
         page.tab.show_device(device.model_copy(update={"tool_count": device.tool_count + 1}), tools)

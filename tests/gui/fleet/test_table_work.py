@@ -23,6 +23,7 @@ from tests.fakes.fleet_data import make_devices, many_devices
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
+from tests.gui.page import is_due
 
 COUNT = 1000
 NAMES = [column.key for column in DEVICE_COLUMNS]
@@ -89,7 +90,7 @@ async def fleet_of(desk: ConsoleApplication) -> FleetScreen:
 
 async def at_rest(fleet: FleetScreen) -> None:
     """Until all that changed is shown and painted."""
-    await seen(lambda: not fleet.listing._soon.isActive())
+    await seen(lambda: not is_due(fleet.listing))
     painted = Painted(fleet.table.viewport())
     quiet = 0
     while quiet < 3:
@@ -184,7 +185,7 @@ def test_rows_are_put_in_order_only_when_what_they_are_sorted_by_changes(
         table, model = fleet.table, fleet.table.devices
         table.sort_by(sorted_by)
         # Equals stood as before the sort until now; from here on they stand as they are given.
-        fleet._show_devices()
+        fleet.listing.due.emit()
         chosen, moved = model.key_at(5), model.key_at(7)
         table.choose(chosen)
         await at_rest(fleet)

@@ -88,7 +88,7 @@ def test_g_groups_by_something_else_and_x_closes_a_group(theme: Theme, tmp_path:
         assert fleet.wall.isIndexHidden(fleet.wall.currentIndex())
         QTest.keyClick(fleet.wall, Qt.Key.Key_X)
         assert not fleet.wall.closed_groups
-        head = fleet.wall._layout.head_rect(fleet.wall._layout.placed[0], 400).center()
+        head = fleet.wall.tile_layout.head_rect(fleet.wall.tile_layout.placed[0], 400).center()
         QTest.mouseClick(
             fleet.wall.viewport(),
             Qt.MouseButton.LeftButton,

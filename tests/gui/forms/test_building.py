@@ -45,11 +45,11 @@ def shown(qtbot: QtBot, schema: Any, value: Any = None) -> SchemaForm:
 
 
 def rows(form: SchemaForm) -> list[FieldRow]:
-    return [row for _, row in form._all_rows()]
+    return [row for _, row in form.all_rows()]
 
 
 def done(form: SchemaForm, qtbot: QtBot) -> None:
-    qtbot.waitUntil(lambda: form._builder.is_done, timeout=20_000)
+    qtbot.waitUntil(lambda: form.is_built, timeout=20_000)
 
 
 def test_the_first_rows_are_there_at_once_and_all_in_the_end(qtbot: QtBot) -> None:
@@ -80,7 +80,7 @@ def test_an_error_is_shown_in_a_row_that_is_filled_after_it_was_found(qtbot: QtB
     form = shown(qtbot, TEXTS, {"p29": "x"})
     form.show_problems()
     done(form, qtbot)
-    row = dict(form._all_rows())[("p29",)]
+    row = dict(form.all_rows())[("p29",)]
     assert row.error.text() == "p29 must have at least 2 characters, not 1."
     assert row.own_inputs()[0].property("state") == "fail"
 

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from PySide6.QtCore import QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.forms import SchemaForm
 from app.forms.validator import (
+    IDLE_END_MS,
     NOT_CHECKED,
     STILL_CHECKED,
     SchemaHandle,
@@ -185,11 +187,12 @@ def test_a_process_that_dies_is_said_and_the_next_try_has_another(
 def test_the_process_ends_when_nobody_asks_any_more(
     form: SchemaForm, qtbot: QtBot, process: ValidatorProcess
 ) -> None:
-    process._idle.setInterval(30)
+    [idle] = [timer for timer in process.findChildren(QTimer) if timer.interval() == IDLE_END_MS]
+    idle.setInterval(30)
     try:
         qtbot.waitUntil(lambda: form.is_checked and process.pid == 0, timeout=20_000)
     finally:
-        process._idle.setInterval(30_000)
+        idle.setInterval(IDLE_END_MS)
     type_into(form, "name", "c")
     qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
     assert form.problems() == []
@@ -202,6 +205,8 @@ def test_many_checks_are_answered_each_with_its_own(qtbot: QtBot, process: Valid
     checks = [Validator(subject) for _ in values]
     for check, value in zip(checks, values, strict=True):
         assert check.errors(value) is None
+    told: list[None] = []
+    checks[2].known.connect(lambda: told.append(None))
     checks[2].drop()
 
     def known() -> list[Any]:
@@ -213,7 +218,7 @@ def test_many_checks_are_answered_each_with_its_own(qtbot: QtBot, process: Valid
 
     qtbot.waitUntil(lambda: None not in known(), timeout=20_000)
     assert [bool(found) for found in known()] == [True, True, False, False, False]
-    assert checks[2]._found is None
+    assert not told
 
 
 def test_a_form_that_is_gone_is_told_nothing(qtbot: QtBot, process: ValidatorProcess) -> None:

@@ -86,8 +86,8 @@ WORST: dict[str, dict[str, Any]] = {
 
 def nothing_is_remembered() -> None:
     """As when the schema is seen for the first time."""
-    validator._cache.clear()
-    document._serialized.clear()
+    validator.compiled_schemas.clear()
+    document.serialized_schemas.clear()
     safe_pattern.cache_clear()
 
 
@@ -128,8 +128,8 @@ def test_the_window_goes_on_while_a_form_is_made_and_typed_in(theme: Theme, sche
         form.set_schema({**schema})
         assert form.inputs()
         QTest.keyClicks(first_input(form), "1")
-        await seen(lambda: form._builder.is_done and form.is_checked)
+        await seen(lambda: form.is_built and form.is_checked)
         QTest.keyClicks(first_input(form), "2")
-        await seen(lambda: form.is_checked and form._check._asked is None)
+        await seen(lambda: form.is_checked)
 
     play(theme, scenario)

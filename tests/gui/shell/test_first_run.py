@@ -194,7 +194,7 @@ def test_skipping_has_no_icon_of_a_place(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         page = fleet_in_front(desk).first_run
         await seen(page.isVisible)
-        assert (page.go_on.text(), page.go_on._icon) == ("Skip this", "")
+        assert (page.go_on.text(), page.go_on.icon_concept) == ("Skip this", "")
 
     play(theme, tmp_path, FakeConsole(own_device()), scenario)
 

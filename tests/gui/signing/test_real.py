@@ -278,7 +278,8 @@ def test_an_operator_is_added_and_removed_by_signatures_of_another_one(theme: Th
         section.remove.click()
         sheet = await sign_sheet(bay.desk)
         assert sheet.unlock is not None
-        assert {file.name for file in sheet.unlock._files.values()} == {"harbour", "quay"}
+        who = sheet.unlock.who
+        assert {who.itemData(at) for at in range(who.count())} == {"harbour", "quay"}
         shown = await sign(bay.desk)
         await seen(lambda: [known.name for known in bay.desk.state.operators] == ["harbour"])
         _, signed = await bay.signed_entry(Kind.OPERATOR_REMOVED)
@@ -649,7 +650,7 @@ def test_a_key_that_is_not_the_registered_one_proves_and_signs_nothing(theme: Th
         # As if the operator had been registered with another key than the one that lies here.
         desk.state.operators = [stranger]
         await desk.keys.unlock("harbour", None)
-        assert identity._wanted() == ""
+        assert not identity.proved
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         assert not sheet.sign.isEnabled()

@@ -202,7 +202,7 @@ def test_another_operator_can_be_chosen_to_sign(theme: Theme, tmp_path: Path) ->
         assert not part.secret.isVisible()
         part.who.setCurrentIndex(part.who.findData("quay"))
         assert part.secret.isVisible()
-        assert "quay" in " ".join(fact.value for fact in sheet.facts._shown)
+        assert "quay" in " ".join(fact.value for fact in sheet.facts.facts)
         QTest.keyClicks(part.secret, PHRASE)
         await sign(desk)
         await seen(lambda: console.policy_status.profile is Profile.TRUSTED)
@@ -473,7 +473,7 @@ def test_a_change_waits_to_be_signed_until_the_keys_are_read(
         try:
             assert not sheet.sign.isEnabled()
             # Nothing is said of keys that are not known yet.
-            assert not sheet._problem.text()
+            assert not problem_in(sheet)
         finally:
             may_be_read.set()
         await seen(lambda: sheet.unlock is not None)

@@ -35,7 +35,7 @@ TOOLS = [*USUAL_TOOLS, hostile("large", {"properties": LARGE}), hostile("deep", 
 
 @pytest.fixture(autouse=True)
 def nothing_was_seen_before() -> None:
-    validator._cache.clear()
+    validator.compiled_schemas.clear()
     validator._by_digest.clear()
 
 
