@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QAction, QKeySequence
 
 
@@ -14,7 +14,12 @@ class Action(QAction):
     `also` are words that find it although they are not in its words. `acts_at_once` is true for what reaches
     the service without a question first: Enter in the palette does not meet it before it was typed whole or
     walked to.
+
+    Signals:
+        refused(reason): it was pressed while it is off.
     """
+
+    refused = Signal(str)
 
     def __init__(
         self,
@@ -62,5 +67,7 @@ class Action(QAction):
         self.setEnabled(not reason)
 
     def _do(self, _checked: bool = False) -> None:
-        if not self.reason:
+        if reason := self.reason:
+            self.refused.emit(reason)
+        else:
             self._act()

@@ -62,7 +62,7 @@ class BatchScreen(Screen):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_surface(self, "base")
-        self.editor = DocumentController(self)
+        self.editor = editor = DocumentController(self)
         self.shelf = ToolCatalog(self)
         self.planner, self.explainer = PlanQuery(self), ExplainQuery(self)
         self.expressions = ExpressionQuery(self)
@@ -82,6 +82,16 @@ class BatchScreen(Screen):
         self.dock = PlanPanel()
         self.panes_at = BatchLayout(self, self.tools, self.steps, self.step, self.text, self.dock)
         self.opening = OpenController(self, self.editor, self.files, self.head)
+        self.recover = Action(
+            "Recover the step above, or no longer", "undo", editor.recover, "R", off=editor.why_not_recover
+        )
+        self.group = Action(
+            "Run in parallel with the next one, or no longer",
+            "parallel",
+            editor.group,
+            "P",
+            off=editor.why_not_group,
+        )
         self._build()
         self._connect()
         self._keys = ShortcutFilter(self, self.editor.undo_stack)
@@ -107,6 +117,9 @@ class BatchScreen(Screen):
         self.tools.list.drag_ended.connect(view.stop_dragging)
         self.shelf.changed.connect(self._show_offer)
         self.steps.serve(editor)
+        for wanted, action in ((view.group_wanted, self.group), (view.recover_wanted, self.recover)):
+            wanted.connect(action.trigger)
+            action.refused.connect(lambda reason: self._notices.say(reason, "", "note"))
         view.add_wanted.connect(self.panes_at.show_tools)
         view.opened.connect(self.step.focus_first)
         self.steps.tools_wanted.connect(self.panes_at.show_tools)
@@ -213,7 +226,7 @@ class BatchScreen(Screen):
         self.files.keep_now()
 
     def shortcuts(self) -> list[Shortcut | Action]:
-        """The keys of comp 03. Delete, X and P belong to the list of steps."""
+        """The keys of comp 03. Delete and X belong to the list of steps."""
         stack = self.editor.undo_stack
         return [
             Action("Add a tool", "add", self.panes_at.show_tools, "A"),
@@ -225,8 +238,8 @@ class BatchScreen(Screen):
                 "Make a batch of the words in the search", "search", self.tools.ask_proposal, "Alt+Return"
             ),
             Action("Inputs, waves and notes of the batch", "note", self._open_batch_form, "B"),
-            Shortcut("R", "Recover the step above, or no longer"),
-            Shortcut("P", "Run in parallel with the next one, or no longer"),
+            self.recover,
+            self.group,
             Shortcut("X", "Switch the step off, or on"),
             Shortcut("Delete", "Delete the step; in Open…, the saved batch"),
             Shortcut("F2", "In Open…: rename the saved batch"),
