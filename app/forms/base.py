@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,7 +11,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QComboBox, QSizePolicy, QWidget
 
-from app.forms.field_widgets import GrowingText
+from app.forms.field_widgets import GrowingText, LineInput
 from app.forms.lazy_builder import LazyBuilder
 from app.forms.wrapping_label import WrappingLabel
 from app.theme.shapes import paint_glyph
@@ -22,9 +23,11 @@ from app.widgets.layouts import hbox, vbox
 from core.schema_forms.form import NUMBER_KINDS, Field, FieldKind
 from core.schema_forms.json_values import (
     UNSET,
+    NotJson,
     Path,
     is_plain,
     json_text,
+    parse_json,
     path_text,
     same_json,
     type_word,
@@ -172,6 +175,50 @@ class RawEditor(Editor):
         yield self.input
 
 
+class MaskedEditor(Editor):
+    """A secret that is no text or number, as JSON in a line that cannot be read on the screen."""
+
+    def __init__(self, field: Field, options: FormOptions, parent: QWidget | None = None) -> None:
+        super().__init__(field, options, parent)
+        self.input = LineInput(secret=True, parent=self)
+        self.input.setReadOnly(options.read_only)
+        self.input.setPlaceholderText("JSON")
+        self.input.textEdited.connect(self.changed)
+        self.input.left.connect(self.left)
+        self._value: Any = UNSET
+        self._text = ""
+        fill_with(self, self.input)
+
+    def value(self) -> Any:
+        """The value of the text; the last one that could be read while it is no JSON."""
+        if self.input.text() != self._text:
+            with contextlib.suppress(NotJson):
+                self._value = parse_json(self.input.text()) if self.input.text().strip() else UNSET
+                self._text = self.input.text()
+        return self._value
+
+    def can_show(self, value: Any) -> bool:
+        """Everything."""
+        return True
+
+    def set_value(self, value: Any) -> None:
+        """Show a value as dots."""
+        self._value = value
+        self.input.setText("" if value is UNSET else json_text(value).replace("\n", " "))
+        self._text = self.input.text()
+
+    def problems(self, path: Path) -> list[FieldError]:
+        """Text that is no JSON; nothing of it is repeated."""
+        self.value()
+        if self.input.text() == self._text:
+            return []
+        return [NotSent(path, f"{path_text(path) or 'This'} is not JSON yet.")]
+
+    def inputs(self) -> Iterator[QWidget]:
+        """The one input."""
+        yield self.input
+
+
 class ExpressionEditor(Editor):
     """A text with expressions, in place of a choice or of rows, which could not show one."""
 
@@ -283,7 +330,7 @@ class FieldRow(QWidget):
         self._note_label: Label | None = None
         self._is_null = False
         self._editor: Editor | None = None
-        self._raw: RawEditor | ExpressionEditor | None = None
+        self._raw: RawEditor | MaskedEditor | ExpressionEditor | None = None
         self._expression_link: Link | None = None
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         if options.builder is None:
@@ -422,7 +469,11 @@ class FieldRow(QWidget):
         """The inputs of this row itself, not of rows inside it."""
         own = self.shown_editor
         has_rows = self.field.kind in (FieldKind.OBJECT, FieldKind.ARRAY, FieldKind.ANY_OF)
-        return [] if has_rows and not isinstance(own, RawEditor | ExpressionEditor) else list(own.inputs())
+        return (
+            []
+            if has_rows and not isinstance(own, RawEditor | MaskedEditor | ExpressionEditor)
+            else list(own.inputs())
+        )
 
     def add_to_head(self, widget: QWidget) -> None:
         """Put a control of the editor at the right end of the label's line."""
@@ -490,8 +541,9 @@ class FieldRow(QWidget):
             self._enter_raw(value)
         self._show_help()
 
-    def _enter_raw(self, value: Any) -> RawEditor | ExpressionEditor:
-        kind = ExpressionEditor if self._is_by_expression(value) else RawEditor
+    def _enter_raw(self, value: Any) -> Editor:
+        in_json = MaskedEditor if self.field.is_secret else RawEditor
+        kind = ExpressionEditor if self._is_by_expression(value) else in_json
         if not isinstance(self._raw, kind):
             self._leave_raw()
             self._raw = kind(self.field, self.options, self)
@@ -500,7 +552,7 @@ class FieldRow(QWidget):
             self._name_inputs()
         self.editor.hide()
         self._raw.set_value(value)
-        if isinstance(self._raw, RawEditor):
+        if not isinstance(self._raw, ExpressionEditor):
             self._odd.setText(f"Shown as JSON: {self._why_odd(value)}.")
             self._odd.show()
         self._show_expression_link()

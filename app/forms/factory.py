@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QWidget
 
 from app.forms.array_editor import ArrayEditor
-from app.forms.base import Editor, FormOptions, RawEditor
+from app.forms.base import Editor, FormOptions, MaskedEditor, RawEditor
 from app.forms.object_editor import ObjectEditor
 from app.forms.scalar_editors import ChoiceEditor, LineEditor, TextEditor
 from app.forms.union_editor import UnionEditor
@@ -29,12 +29,16 @@ _NESTED: dict[FieldKind, type[Editor]] = {
     FieldKind.ARRAY: ArrayEditor,
     FieldKind.ANY_OF: UnionEditor,
 }
+# What a secret of these kinds is would be read in a list to choose from, in rows or in JSON.
+_READABLE = (FieldKind.BOOLEAN, FieldKind.ARRAY, FieldKind.OBJECT, FieldKind.JSON)
 MOST_FIELDS = 120
 
 
 def editor_for(field: Field, options: FormOptions, parent: QWidget | None = None) -> Editor:
     """Make the editor for a field."""
     kind = field.kind
+    if field.is_secret and kind in _READABLE:
+        return MaskedEditor(field, options, parent)
     is_full = options.builder is not None and options.builder.is_full
     if kind in _NESTED and (is_full or len(field.keys.get("properties") or ()) > MOST_FIELDS):
         return RawEditor(field, options, parent)

@@ -209,7 +209,7 @@ class SchemaForm(QWidget):
     def show_notes(self, notes: dict[Path, tuple[str, bool]]) -> None:
         """Say something below the fields of these paths: words, and whether they tell of a mistake."""
         self._notes = notes
-        rows = dict(self._all_rows())
+        rows = dict(self.all_rows())
         lines: dict[FieldRow, list[str]] = {}
         failed: set[FieldRow] = set()
         for path, (words, wrong) in notes.items():
@@ -224,7 +224,7 @@ class SchemaForm(QWidget):
     @property
     def notes(self) -> dict[Path, str]:
         """What is said below the fields beside their errors, by the path of the field."""
-        return {path: row.note for path, row in self._all_rows() if row.note}
+        return {path: row.note for path, row in self.all_rows() if row.note}
 
     @property
     def errors(self) -> dict[Path, str]:

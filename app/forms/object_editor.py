@@ -18,6 +18,8 @@ from core.schema_forms.json_values import UNSET, Path, is_plain, path_text
 from core.schema_forms.validator import FieldError
 
 MOST_KEYS = 60
+HIDDEN = "x-hidden"
+"""A property of a schema with this keyword has no row on the screen: what is chosen around it says it."""
 _OPEN_DEPTH = 4
 
 
@@ -133,6 +135,9 @@ class ObjectEditor(Editor):
             row = FieldRow(child, self.options, True, self._body)
             self._listen(row)
             self._rows[child.name] = row
+            if child.keys.get(HIDDEN):
+                row.hide()
+                continue
             if beside is not None and child.kind not in _WIDE:
                 beside.addWidget(row, 1, Qt.AlignmentFlag.AlignTop)
                 beside = None
@@ -310,7 +315,8 @@ class ObjectEditor(Editor):
         """All inputs inside, in reading order."""
         if self._open:
             for row in self._rows.values():
-                yield from row.inputs()
+                if not row.field.keys.get(HIDDEN):
+                    yield from row.inputs()
             for extra in self._extra:
                 yield from extra.inputs()
             yield self._add_key

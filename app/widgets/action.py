@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QAction, QKeySequence
 
 _ON_KEYS = {"Return": "Enter", "Escape": "Esc", "Up": "↑", "Down": "↓", "Left": "←", "Right": "→"}
@@ -21,7 +21,12 @@ class Action(QAction):
     `also` are words that find it although they are not in its words. `acts_at_once` is true for what reaches
     the service without a question first: Enter in the palette does not meet it before it was typed whole or
     walked to. `tip` is what its buttons say beyond their words while it can be done.
+
+    Signals:
+        refused(reason): it was pressed while it is off.
     """
+
+    refused = Signal(str)
 
     def __init__(
         self,
@@ -92,9 +97,11 @@ class Action(QAction):
         self.changed.emit()
 
     def _do(self, _checked: bool = False) -> None:
-        if not self.reason:
+        reason = self.reason
+        if not reason:
             self._act()
             return
+        self.refused.emit(reason)
         if self.isCheckable():
             self.toggle()  # Qt has switched it already
         self.refresh()

@@ -31,7 +31,7 @@ from core.schema_forms.json_values import UNSET, JsonProblem, NotJson, json_text
 
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<text>"(?:[^"\\]|\\.)*"?)'
-    r"|(?P<number>-?\d[\d.eE+-]*)|(?P<word>\b(?:true|false|null)\b)"
+    r"|(?P<number>-?\d[\d.eE+-]*)|(?P<word>\b(?:true|false|null)\b)|(?P<open>[\[{])|(?P<close>[\]}])"
 )
 _TONES = {"key": "accent", "text": "text", "number": "text", "word": "text2"}
 _HIGHLIGHTED_LINE = 20_000
@@ -47,21 +47,36 @@ class _JsonHighlighter(QSyntaxHighlighter):
         self.masked: frozenset[str] = frozenset()
 
     def highlightBlock(self, text: str) -> None:
-        """Colour one line; JSON strings never span lines."""
+        """Colour one line; JSON strings never span lines, but a masked list or object may.
+
+        The state of a line is how deep its end lies in such a one.
+        """
+        depth = max(0, self.previousBlockState())
         if len(text) > _HIGHLIGHTED_LINE:
+            self.setCurrentBlockState(depth)
             return
-        theme = theme_of(self._owner)
         key = ""
         for match in _TOKEN.finditer(text):
-            style = QTextCharFormat()
-            style.setForeground(theme.color(_TONES[match.lastgroup or "text"]))
-            if match.lastgroup == "key":
-                key = match[0]
-            elif key in self.masked:
-                # The letters stay, so that the text is what is sent; they cannot be read on the screen.
-                style.setForeground(theme.color("border2"))
-                style.setBackground(theme.color("border2"))
-            self.setFormat(match.start(), match.end() - match.start(), style)
+            kind = match.lastgroup or "text"
+            if kind == "open":
+                depth += 1 if depth or key in self.masked else 0
+            elif kind == "close":
+                depth = max(0, depth - 1)
+                key = ""
+            else:
+                if kind == "key":
+                    key = match[0]
+                hidden = depth > 0 or (kind != "key" and key in self.masked)
+                self.setFormat(match.start(), match.end() - match.start(), self._style(kind, hidden))
+        self.setCurrentBlockState(depth)
+
+    def _style(self, kind: str, hidden: bool) -> QTextCharFormat:
+        theme, style = theme_of(self._owner), QTextCharFormat()
+        # Hidden letters stay, so that the text is what is sent; they cannot be read on the screen.
+        style.setForeground(theme.color("border2" if hidden else _TONES[kind]))
+        if hidden:
+            style.setBackground(theme.color("border2"))
+        return style
 
 
 class _Gutter(QWidget):

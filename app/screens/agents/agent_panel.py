@@ -74,11 +74,13 @@ class AgentPanel(QWidget):
             self.stack.addWidget(tab)
         self._connect()
         head = hbox(
-            IconLabel("agent", size=18), self.name, self.standing, (self.program, 1),
+            IconLabel("agent", size=18), self.name, self.standing, STRETCH,
             self.pause, self.stop, self.revoke, margins=(16, 10, 16, 6), spacing=8,
         )  # fmt: skip
         bar = hbox(self.tabs, STRETCH, margins=(16, 2, 16, 10))
-        vbox(head, self.problem, bar, separator(), (self.stack, 1), parent=self)
+        # Below the name, where there is room for what a program calls itself.
+        about = hbox((self.program, 1), margins=(42, 0, 16, 4))
+        vbox(head, about, self.problem, bar, separator(), (self.stack, 1), parent=self)
 
     def _make_actions(self) -> None:
         self.pause_act = Action(

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
-from app.records.asker import Quote, asker_words
+from app.records.asker import Quote, asker_words, is_agent
 from app.records.decision import FindingsSection, ReasonsSection, UndoBox
 from app.records.tool_facts import scope_properties
 from app.screens.approvals.bytes_section import BytesSection
@@ -25,7 +25,7 @@ from app.screens.approvals.text import unproved_words
 from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
-from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.labels import Link, separator, set_surface
 from app.widgets.layouts import STRETCH, vbox
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import Section
@@ -52,13 +52,14 @@ class RequestView(QWidget):
     Signals:
         end_seen: every byte box was seen to its end.
         copied: bytes are on the clipboard.
-        run_wanted(run): the operator followed the link to the run.
+        run_wanted(run), agent_wanted(name): the operator followed the link to the run, or to who asks.
         undo_wanted(approval): the operator followed the link to the undo of the run of this request.
     """
 
     end_seen = Signal()
     copied = Signal()
     run_wanted = Signal(str)
+    agent_wanted = Signal(str)
     undo_wanted = Signal(object)
 
     def __init__(self) -> None:
@@ -68,7 +69,8 @@ class RequestView(QWidget):
         self.approval: Approval | None = None
         self.sent: RequestPayload | None = None
         self.others: tuple[Approval, ...] = ()
-        self._run_link: Label | Link | None = None
+        # The links of the facts that are connected.
+        self._links: dict[str, Link] = {}
         self._agent_paused = False
         self._finding = 0
         self._stacked = False
@@ -285,7 +287,8 @@ class RequestView(QWidget):
         request = approval.request
         effect = approval.decision.effect.value
         source = f" ({contract.effect.source.value})" if contract is not None else ""
-        rows = [Property("Actor", asker_words(approval.actor, approval.program))]
+        asked_by = asker_words(approval.actor, approval.program)
+        rows = [Property("Actor", asked_by, link="agent" if is_agent(approval.actor) else "")]
         if approval.run:
             step = f", step {one_line(approval.step)}" if approval.step else ""
             rows.append(Property("Run", f"{one_line(approval.run)}{step}", link="run"))
@@ -303,7 +306,7 @@ class RequestView(QWidget):
             Property("Approvers", approvers_words(approval)),
         ]
         self.facts.show_facts(rows)
-        self._connect_run()
+        self._connect_links()
 
     def show_scope(self, described: ToolDescription) -> None:
         """Show what the tool needs and reaches, if it is still the one that the approval binds."""
@@ -311,17 +314,21 @@ class RequestView(QWidget):
             show_facts(self.scope, scope_properties(described.scope))
             self._scope.show()
 
-    def _connect_run(self) -> None:
-        if self.approval is None or not self.approval.run:
-            return
-        link = self.facts.value("Run")
-        if link is not self._run_link and isinstance(link, Link):
-            link.clicked.connect(lambda *_: self._follow_run())
-            self._run_link = link
+    def _connect_links(self) -> None:
+        run = self.approval is not None and self.approval.run
+        for title, follow in (("Actor", self._follow_agent), *([("Run", self._follow_run)] if run else [])):
+            link = self.facts.value(title)
+            if isinstance(link, Link) and link is not self._links.get(title):
+                link.clicked.connect(lambda *_, follow=follow: follow())
+                self._links[title] = link
 
     def _follow_run(self) -> None:
         if self.approval is not None and self.approval.run:
             self.run_wanted.emit(self.approval.run)
+
+    def _follow_agent(self) -> None:
+        if self.approval is not None and is_agent(self.approval.actor):
+            self.agent_wanted.emit(self.approval.actor.partition(":")[2])
 
     # Reading
 

@@ -17,7 +17,7 @@ from app.screens.approvals.request_controller import RequestController
 from app.screens.approvals.request_stack import RequestStack
 from app.screens.approvals.text import TimeLeft
 from app.screens.screen import Navigator, Screen, Shortcut
-from app.screens.targets import OpenApproval, OpenRun, Target
+from app.screens.targets import OpenAgent, OpenApproval, OpenRun, Target
 from app.service_client import ConsoleLink
 from app.state import AppState, Link
 from app.widgets.action import Action
@@ -79,6 +79,7 @@ class ApprovalsScreen(Screen):
         self.stack.narrowed.acted.connect(lambda _key: self.queue.clear_filter())
         self.card.copied.connect(lambda: self.nav.toast("Copied the exact bytes"))
         self.card.run_wanted.connect(lambda run: self.nav.open("runs", OpenRun(run)))
+        self.card.agent_wanted.connect(lambda agent: self.nav.open("agents", OpenAgent(agent)))
         self.card.undo_wanted.connect(self._open_undo)
         self.bar.focus_to_park.connect(self._park_focus)
         self.pane.decided.connect(self._decided)

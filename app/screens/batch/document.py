@@ -437,6 +437,37 @@ def _grouped_heads(steps: Steps, keys: set[int]) -> Steps:
     )
 
 
+def why_not_grouped(steps: Steps, keys: set[int]) -> str:
+    """Why `grouped` would change nothing; empty where it does."""
+    chosen = [one for one in steps if one.key in keys]
+    if not chosen:
+        return _NONE_CHOSEN
+    if all(one.recovers for one in chosen):
+        return "A recovery step runs after the step that failed, and not in parallel with others."
+    if all(one.is_approval for one in chosen):
+        return "An approval step is asked by itself, and not in parallel with others."
+    if grouped(steps, keys) != steps:
+        return ""
+    return "There is no other step beside it that could run in parallel with it."
+
+
+def why_not_recovering(steps: Steps, keys: set[int]) -> str:
+    """Why `recovering` would change nothing; empty where it does."""
+    chosen = [one for one in steps if one.key in keys]
+    if not chosen:
+        return _NONE_CHOSEN
+    if recovering(steps, keys) != steps:
+        return ""
+    if all(one.is_approval for one in chosen):
+        return "An approval step asks operators, and recovers nothing."
+    if chosen[0] is steps[0]:
+        return "There is no step above it that it could recover."
+    return "The step above it asks operators: what is denied there is not recovered."
+
+
+_NONE_CHOSEN = "No step is chosen."
+
+
 def changed_step(steps: Steps, key: int, **changes: Any) -> Steps:
     """Steps with one of them changed."""
     return tuple(replace(one, **changes) if one.key == key else one for one in steps)

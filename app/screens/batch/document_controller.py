@@ -26,6 +26,8 @@ from app.screens.batch.document import (
     recovering,
     removed,
     switched,
+    why_not_grouped,
+    why_not_recovering,
     with_references,
 )
 from core.schema_forms.json_values import same_json
@@ -289,6 +291,14 @@ class DocumentController(QObject):
     def group(self) -> None:
         """Let the marked steps run in parallel, or no longer."""
         self._push_steps("run in parallel", grouped(self.content.steps, set(self.chosen.marked)))
+
+    def why_not_group(self) -> str:
+        """Why `group` changes nothing; empty where it does."""
+        return why_not_grouped(self.content.steps, set(self.chosen.marked))
+
+    def why_not_recover(self) -> str:
+        """Why `recover` changes nothing; empty where it does."""
+        return why_not_recovering(self.content.steps, set(self.chosen.marked))
 
     def recover(self) -> None:
         """Let the marked steps recover the one above them, or no longer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from app.forms.object_editor import HIDDEN
 from core.batch.batch_schema import batch_schema
 
 _STEP = ("retry", "on_failure", "note")
@@ -53,9 +54,11 @@ _KINDS: tuple[tuple[str, str, dict[str, Any], bool], ...] = (
     ("secret text", "string", {"type": "string", "writeOnly": True}, True),
     ("secret whole number", "integer", {"type": "integer", "writeOnly": True}, True),
     ("secret number", "number", {"type": "number", "writeOnly": True}, True),
-    ("another secret", "", {"writeOnly": True}, True),
+    ("secret true or false", "boolean", {"type": "boolean", "writeOnly": True}, True),
+    ("secret list", "list", {"type": "array", "writeOnly": True}, True),
+    ("secret object", "object", {"writeOnly": True}, True),
 )
-"""Kinds of inputs: their title, their `type` (empty for any), the schema of their values, whether secret."""
+"""Kinds of inputs: their title, their `type`, the schema of their values, whether secret."""
 
 
 def _input(
@@ -64,8 +67,9 @@ def _input(
     """The schema of inputs of one kind, so that the form asks for a default of that kind."""
     known = schema["properties"]
     properties = {
-        "type": {"const": kind} if kind else known["type"],
-        "secret": {"const": True} if secret else {"const": False},
+        # The choice of the kind says both already.
+        "type": {"const": kind, HIDDEN: True},
+        "secret": {"const": secret, HIDDEN: True},
         "default": {**value, "description": known["default"]["description"]},
         "one_of": {
             "type": "array",

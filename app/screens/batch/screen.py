@@ -102,6 +102,14 @@ class BatchScreen(Screen):
             double=Action(
                 "Double the step", "copy", self.editor.double, "Ctrl+D", label="Double", off=self._why_no_step
             ),
+            recover=Action(
+                "Recover the step above, or no longer", "undo", self.editor.recover, "R",
+                off=self.editor.why_not_recover,
+            ),
+            group=Action(
+                "Run in parallel with the next one, or no longer", "parallel", self.editor.group, "P",
+                off=self.editor.why_not_group,
+            ),
             about=Action(
                 "Inputs, waves and notes of the batch", "note", self._open_batch_form, "B",
                 tip="Inputs, what follows a failure, waves, notes (B)",
@@ -139,6 +147,12 @@ class BatchScreen(Screen):
         self.tools.list.drag_ended.connect(view.stop_dragging)
         self.shelf.changed.connect(self._show_offer)
         self.steps.serve(editor)
+        for wanted, act in (
+            (view.group_wanted, self.steps_acts.group),
+            (view.recover_wanted, self.steps_acts.recover),
+        ):
+            wanted.connect(act.trigger)
+            act.refused.connect(lambda reason: self._notices.say(reason, "", "note"))
         view.add_wanted.connect(self.steps_acts.tools.trigger)
         view.opened.connect(self.step.focus_first)
         self.steps.example_wanted.connect(self.files.open_example)
@@ -244,7 +258,7 @@ class BatchScreen(Screen):
         self.files.keep_now()
 
     def shortcuts(self) -> list[Shortcut | Action]:
-        """The keys of comp 03. Delete, X and P belong to the list of steps."""
+        """The keys of comp 03. Delete and X belong to the list of steps."""
         acts, no_step = self.steps_acts, self._why_no_step
         return [
             acts.tools,
@@ -254,8 +268,8 @@ class BatchScreen(Screen):
             acts.ask,
             self.tools.propose_act,
             acts.about,
-            Shortcut("R", "Recover the step above, or no longer"),
-            Shortcut("P", "Run in parallel with the next one, or no longer"),
+            acts.recover,
+            acts.group,
             Shortcut("X", "Switch the step off, or on"),
             Shortcut("Delete", "Delete the step; in Open…, the saved batch"),
             Shortcut("F2", "In Open…: rename the saved batch"),

@@ -37,7 +37,8 @@ class _YamlHighlighter(_JsonHighlighter):
         hide = QTextCharFormat()
         hide.setForeground(theme.color("border2"))
         hide.setBackground(theme.color("border2"))
-        if before >= 0 and (indent > before or not text.strip()):
+        item = indent == before and text.lstrip().startswith("- ")
+        if before >= 0 and (indent > before or item or not text.strip()):
             self.setCurrentBlockState(before)
             self.setFormat(0, len(text), hide)
             return

@@ -38,6 +38,8 @@ class StepActions:
     undo: Action
     redo: Action
     double: Action
+    recover: Action
+    group: Action
     about: Action
 
 
@@ -93,8 +95,6 @@ class StepsPanel(QWidget):
         view.move_wanted.connect(editor.move_to)
         view.delete_wanted.connect(editor.remove)
         view.switch_wanted.connect(editor.switch)
-        view.group_wanted.connect(editor.group)
-        view.recover_wanted.connect(editor.recover)
         self._editor = editor
         editor.saved_changed.connect(self._show_undo)
         self._show_undo()

@@ -115,13 +115,11 @@ class StepsView(ItemView, QListView):
     # Keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete, X, P and R act on the marked steps; Enter goes on into the form."""
+        """Delete and X act on the marked steps; Enter goes on into the form."""
         plain = event.modifiers() in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
         acts = {
             Qt.Key.Key_Delete: self.delete_wanted,
             Qt.Key.Key_X: self.switch_wanted,
-            Qt.Key.Key_P: self.group_wanted,
-            Qt.Key.Key_R: self.recover_wanted,
             Qt.Key.Key_Return: self.opened,
             Qt.Key.Key_Enter: self.opened,
         }

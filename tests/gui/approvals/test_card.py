@@ -10,11 +10,11 @@ from PySide6.QtGui import QGuiApplication, QPainter
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.screens.approvals.request_payload import DigestCheck, request_payload
-from app.screens.targets import OpenApproval, OpenRun
+from app.screens.targets import OpenAgent, OpenApproval, OpenRun
 from app.theme.theme import Theme
 from app.widgets import code_view
 from app.widgets.code_view import FindingGutter
-from app.widgets.labels import Label
+from app.widgets.labels import Label, Link
 from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason
@@ -206,6 +206,20 @@ def test_the_run_is_a_link_and_the_facts_name_contract_and_signer(play: Play) ->
         assert facts.value("Approvers").text() == "1 of 1"
 
     play(story, requests=[make_approval(1, run="r-0007", step="clean")])
+
+
+def test_who_asks_is_a_link_to_the_page_of_the_agent_and_an_operator_is_none(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        actor = desk.screen.card.facts.value("Actor")
+        assert isinstance(actor, Link)
+        actor.click()
+        assert desk.nav.opened == [("agents", OpenAgent("clerk"))]
+        desk.screen.enter(OpenApproval("a-0002"))
+        await desk.guard_over()
+        assert not isinstance(desk.screen.card.facts.value("Actor"), Link)
+
+    play(story, requests=[make_approval(1), make_approval(2, actor="operator:anna")])
 
 
 def test_the_time_left_runs_down_on_the_card(play: Play) -> None:

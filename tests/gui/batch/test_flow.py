@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -515,6 +516,36 @@ def test_a_recovery_step_is_added_from_the_form_moved_by_key_and_let_go(theme: T
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
+def test_p_and_r_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> None:
+    batch = batch_of_steps(
+        [
+            DraftStep("a", "t"),
+            DraftStep("ask", "", flow={"approval": {"question": "Go on?"}}),
+            DraftStep("b", "t"),
+        ]
+    )
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, batch)
+        before = page.screen.editor.content.steps
+        for step, key, words in (
+            ("a", Key.Key_R, "There is no step above it that it could recover."),
+            ("a", Key.Key_P, "There is no other step beside it that could run in parallel with it."),
+            ("ask", Key.Key_P, "An approval step is asked by itself"),
+            ("ask", Key.Key_R, "An approval step asks operators, and recovers nothing."),
+            ("b", Key.Key_R, "The step above it asks operators"),
+        ):
+            page.open_step(step)
+            page.in_steps(key)
+            assert page.screen.notice.isVisible()
+            assert page.screen.notice.accessibleName().startswith(words), page.screen.notice.accessibleName()
+            assert page.screen.editor.content.steps == before
+            action = page.screen.group if key == Key.Key_P else page.screen.recover
+            assert action.reason.startswith(words)  # as the palette and F1 show it
+
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
 def test_a_card_dragged_between_recovery_steps_becomes_one_and_dragged_behind_them_does_not(
     theme: Theme, tmp_path: Path
 ) -> None:
@@ -562,7 +593,16 @@ def test_waves_and_when_to_stop_are_typed_into_the_form_of_the_batch(theme: Them
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
-@pytest.mark.parametrize(("kind", "default"), [("string", '"hunter2"'), ("integer", "70707")])
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("string", '"hunter2"'),
+        ("integer", "70707"),
+        ("boolean", "true"),
+        ("list", '["hunter2", 70707]'),
+        ("object", '{"hunter2": [70707]}'),
+    ],
+)
 def test_the_default_of_a_secret_input_is_seen_neither_in_the_form_nor_in_the_text(
     theme: Theme, tmp_path: Path, kind: str, default: str
 ) -> None:
@@ -577,8 +617,17 @@ def test_the_default_of_a_secret_input_is_seen_neither_in_the_form_nor_in_the_te
         assert isinstance(field, QLineEdit)
         assert field.echoMode() is QLineEdit.EchoMode.Password
         assert default.strip('"') not in page.batch_line()
-        assert hidden_in_text(page.screen) == [default]
+        assert [word for piece in hidden_in_text(page.screen) for word in re.findall(r"\w+", piece)] == (
+            re.findall(r"\w+", default)
+        )
+        assert all(one.isHidden() for one in (page.batch_row("inputs", "token", "type"),))
         assert page.screen.editor.content.as_batch() == batch
+        field.setFocus()
+        field.selectAll()
+        page.type_text("[")
+        if kind in ("list", "object", "boolean"):
+            assert page.screen.step.unsent().startswith("inputs.token.default is not JSON yet")
+        assert page.screen.editor.content.as_batch().inputs["token"].secret
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
