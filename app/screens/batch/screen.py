@@ -147,11 +147,7 @@ class BatchScreen(Screen):
         self.tools.list.drag_ended.connect(view.stop_dragging)
         self.shelf.changed.connect(self._show_offer)
         self.steps.serve(editor)
-        for wanted, act in (
-            (view.group_wanted, self.steps_acts.group),
-            (view.recover_wanted, self.steps_acts.recover),
-        ):
-            wanted.connect(act.trigger)
+        for act in (self.steps_acts.group, self.steps_acts.recover):
             act.refused.connect(lambda reason: self._notices.say(reason, "", "note"))
         view.add_wanted.connect(self.steps_acts.tools.trigger)
         view.opened.connect(self.step.focus_first)

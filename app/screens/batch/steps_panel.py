@@ -78,7 +78,7 @@ class StepsPanel(QWidget):
         self.about = ActionLink(acts.about, "The batch", "meta")
         self.settings = ElidedLabel("", "meta", "text3")
         about = hbox(self.about, (self.settings, 1), margins=(12, 0, 12, 0), spacing=8)
-        self.view = StepsView(acts.double)
+        self.view = StepsView([acts.double, acts.group, acts.recover])
         self.empty = _NoSteps(acts.tools)
         self.empty.example_wanted.connect(self.example_wanted)
         self.empty.recent_wanted.connect(self.recent_wanted)

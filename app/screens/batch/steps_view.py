@@ -6,6 +6,8 @@ window's tasks could not go on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, QPoint, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QListView, QStyle, QStyleOptionViewItem, QWidget
@@ -35,7 +37,7 @@ class StepsView(ItemView, QListView):
     Signals:
         chosen(current, marked): another step is open (0: none), or others are marked (a frozenset of keys).
         move_wanted(keys, place): put these steps before what stands at `place`.
-        delete_wanted, switch_wanted, group_wanted, recover_wanted: for the marked steps.
+        delete_wanted, switch_wanted: for the marked steps.
         add_wanted: the row at the end was clicked.
         opened: Enter: go on into the form.
     """
@@ -44,15 +46,14 @@ class StepsView(ItemView, QListView):
     move_wanted = Signal(object, int)
     delete_wanted = Signal()
     switch_wanted = Signal()
-    group_wanted = Signal()
-    recover_wanted = Signal()
     add_wanted = Signal()
     opened = Signal()
 
-    def __init__(self, double: Action, parent: QWidget | None = None) -> None:
+    def __init__(self, acts: Sequence[Action], parent: QWidget | None = None) -> None:
+        """`acts` are those of the screen that its menu offers for the marked steps."""
         """`double` is the screen's act for the marked steps."""
         super().__init__("Steps", parent, multiple=True)
-        self._double = double
+        self._acts = acts
         self.steps = StepsModel(self)
         self._silent = False
         self._pressed_at: QPoint | None = None
@@ -139,10 +140,8 @@ class StepsView(ItemView, QListView):
         if not self.current_key():
             return
         menu = ActionMenu("What can be done with the marked steps", self)
-        menu.addAction(self._double)
+        menu.addActions(self._acts)
         for words, keys, act in (
-            ("In parallel, or no longer", "P", self.group_wanted),
-            ("Recover the step above, or no longer", "R", self.recover_wanted),
             ("Switch off, or on", "X", self.switch_wanted),
             ("Delete", "Del", self.delete_wanted),
         ):

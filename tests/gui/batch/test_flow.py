@@ -540,7 +540,8 @@ def test_p_and_r_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> No
             assert page.screen.notice.isVisible()
             assert page.screen.notice.accessibleName().startswith(words), page.screen.notice.accessibleName()
             assert page.screen.editor.content.steps == before
-            action = page.screen.group if key == Key.Key_P else page.screen.recover
+            acts = page.screen.steps_acts
+            action = acts.group if key == Key.Key_P else acts.recover
             assert action.reason.startswith(words)  # as the palette and F1 show it
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
