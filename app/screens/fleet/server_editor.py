@@ -26,8 +26,9 @@ from core.schema_forms.json_values import UNSET, JsonProblem, NotJson, parse_jso
 from core.schema_forms.validator import FieldError
 from core.text import some_names
 
-# A text and whether it is a name; one without an end goes to the end, so that all is looked at once.
-_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"?(\s*:)?')
+# A text and whether it names something else than an object, whose own names are looked at; one without an end
+# goes to the end, so that all is looked at once.
+_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"?(\s*:(?!\s*\{))?')
 _MOST_PASTED = 1024 * 1024
 # Names whose values are no secrets; of any other name in pasted text the value is not drawn.
 _OPEN_NAMES = frozenset(
