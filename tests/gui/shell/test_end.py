@@ -67,7 +67,8 @@ def test_widgets_are_never_collected_in_a_worker_thread(theme: Theme, qapp: QApp
         for _ in range(20):
             Watched()
         await asyncio.to_thread(allocate_much)
-        assert not died_in, "the worker must not collect"
+        # The window's own thread may have collected meanwhile, by its timer.
+        assert set(died_in) <= {threading.main_thread().name}, "the worker must not collect"
         await seen(lambda: len(died_in) == 20)
 
     run_on_qt(qapp, main())
