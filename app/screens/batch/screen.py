@@ -92,6 +92,9 @@ class BatchScreen(Screen):
             "P",
             off=editor.why_not_group,
         )
+        self.switch = Action(
+            "Switch the step off, or on", "pause", editor.switch, "X", off=editor.why_not_switch
+        )
         self._build()
         self._connect()
         self._keys = ShortcutFilter(self, self.editor.undo_stack)
@@ -117,7 +120,11 @@ class BatchScreen(Screen):
         self.tools.list.drag_ended.connect(view.stop_dragging)
         self.shelf.changed.connect(self._show_offer)
         self.steps.serve(editor)
-        for wanted, action in ((view.group_wanted, self.group), (view.recover_wanted, self.recover)):
+        for wanted, action in (
+            (view.group_wanted, self.group),
+            (view.recover_wanted, self.recover),
+            (view.switch_wanted, self.switch),
+        ):
             wanted.connect(action.trigger)
             action.refused.connect(lambda reason: self._notices.say(reason, "", "note"))
         view.add_wanted.connect(self.panes_at.show_tools)
@@ -226,7 +233,7 @@ class BatchScreen(Screen):
         self.files.keep_now()
 
     def shortcuts(self) -> list[Shortcut | Action]:
-        """The keys of comp 03. Delete and X belong to the list of steps."""
+        """The keys of comp 03. Delete belongs to the list of steps."""
         stack = self.editor.undo_stack
         return [
             Action("Add a tool", "add", self.panes_at.show_tools, "A"),
@@ -240,7 +247,7 @@ class BatchScreen(Screen):
             Action("Inputs, waves and notes of the batch", "note", self._open_batch_form, "B"),
             self.recover,
             self.group,
-            Shortcut("X", "Switch the step off, or on"),
+            self.switch,
             Shortcut("Delete", "Delete the step; in Open…, the saved batch"),
             Shortcut("F2", "In Open…: rename the saved batch"),
             Shortcut("Return", "Go on into the form"),

@@ -83,7 +83,6 @@ class StepsPanel(QWidget):
         view.chosen.connect(editor.choose)
         view.move_wanted.connect(editor.move_to)
         view.delete_wanted.connect(editor.remove)
-        view.switch_wanted.connect(editor.switch)
         view.double_wanted.connect(editor.double)
         self.undo.clicked.connect(editor.undo_stack.undo)
         self.redo.clicked.connect(editor.undo_stack.redo)

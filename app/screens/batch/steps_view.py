@@ -112,11 +112,10 @@ class StepsView(ItemView, QListView):
     # Keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete and X act on the marked steps; Enter goes on into the form."""
+        """Delete takes the marked steps out; Enter goes on into the form."""
         plain = event.modifiers() in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
         acts = {
             Qt.Key.Key_Delete: self.delete_wanted,
-            Qt.Key.Key_X: self.switch_wanted,
             Qt.Key.Key_Return: self.opened,
             Qt.Key.Key_Enter: self.opened,
         }
