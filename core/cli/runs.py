@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -221,10 +222,13 @@ def export(
     run: RunArgument,
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The file to write.")],
     wanted: Annotated[ExportFormat, typer.Option("--format", help="csv or json.")] = ExportFormat.CSV,
+    replace: Annotated[bool, typer.Option("--replace", help="Write over a file that is there.")] = False,
 ) -> None:
     """Write the results of a run to a file. A text that a spreadsheet would run as a formula is quoted."""
 
     async def work(session: Session) -> None:
+        if not replace:
+            await check_not_there(output.expanduser())
         count = await export_results(session.console.runs, run, wanted, output.expanduser())
         if context.obj.json:
             say(as_json({"run": run, "file": str(output), "results": count}))
@@ -232,6 +236,21 @@ def export(
             say(f"{count} results of {run} are in {one_line(output)}.")
 
     in_session(context, work)
+
+
+async def check_not_there(path: Path) -> None:
+    """Check that there is no such file, or ask whether it is to be written over.
+
+    Raises:
+        BadInput: there is one, and the answer is no, or there is no terminal to ask on.
+    """
+    if not await asyncio.to_thread(os.path.lexists, path):
+        return
+    if not is_terminal():
+        raise BadInput(f"{path} is there already, and nothing was written: add --replace to write over it.")
+    answer = await ask_line(f"{one_line(path)} is there already. Write over it? [y/N] ")
+    if answer.strip().lower() not in ("y", "yes"):
+        raise BadInput(f"{path} is there already, and nothing was written.")
 
 
 @app.command("search", epilog=examples("runs search r-0007 'connection refused'"))

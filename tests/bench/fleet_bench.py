@@ -97,7 +97,7 @@ async def _fan_out(service: Part, peer: float) -> Figures:
         ),
         ("longest stall of the service in it", f"{_median(steps, 'stall_ms'):.0f} ms"),
         (
-            "memory of each result of it, kept until 50,000 newer ones have come",
+            "memory of each result of it, kept until 50,000 newer ones or 32 MB of values have come",
             f"{kept / (STEP_ROUNDS * DEVICES * STEPS) / 1024:.1f} KiB",
         ),
         ("bare peer / observation", f"{peer / rate:.1f}"),

@@ -133,6 +133,11 @@ def test_results_are_exported_and_no_cell_is_a_formula(served, place):
     kept = json.loads(whole.read_text())
     assert kept["run"]["id"] == number
     assert kept["results"][1]["result"]["content"] == "=cmd|' /C calc'!A0"
+    again = run(served, "runs", "export", number, "--output", str(whole))
+    assert (again.code, json.loads(whole.read_text())) == (2, kept)
+    assert "--replace" in again.err
+    assert run(served, "runs", "export", number, "--output", str(whole), "--replace").code == 0
+    assert whole.read_text() == target.read_text()
     nowhere = run(served, "runs", "export", number, "--output", str(place / "no" / "file"))
     assert nowhere.code == 2
 

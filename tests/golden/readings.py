@@ -15,12 +15,14 @@ FORM_ONLY = frozenset({"state", "approvals", "doctor", "histogram", "device_deta
 ALWAYS = frozenset({"read_file", "write_file", "list_directory", "shell_execute", "undo"})
 
 TAKES_LONG = frozenset({"work", "missed"})
+# Readings that come with a heartbeat: there are some where the story takes longer than one.
+WITH_HEARTBEAT = frozenset({"cpu_percents", "memory_percents"})
 
 
 def shape(value: Any) -> Any:
     """What is in a value, without the values."""
     if isinstance(value, dict):
-        return {name: shape(part) for name, part in value.items()}
+        return {name: "list" if name in WITH_HEARTBEAT else shape(part) for name, part in value.items()}
     if isinstance(value, list):
         shapes = [shape(part) for part in value]
         return [one for place, one in enumerate(shapes) if one not in shapes[:place]]

@@ -465,6 +465,14 @@ def why_not_recovering(steps: Steps, keys: set[int]) -> str:
     return "The step above it asks operators: what is denied there is not recovered."
 
 
+def why_not_switched(steps: Steps, keys: set[int]) -> str:
+    """Why `switched` would change nothing; empty where it does."""
+    chosen = [one for one in steps if one.key in keys]
+    if chosen and all(one.is_approval for one in chosen):
+        return "An approval step is always asked; delete it to ask no more."
+    return "" if chosen else _NONE_CHOSEN
+
+
 _NONE_CHOSEN = "No step is chosen."
 
 

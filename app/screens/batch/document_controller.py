@@ -28,6 +28,7 @@ from app.screens.batch.document import (
     switched,
     why_not_grouped,
     why_not_recovering,
+    why_not_switched,
     with_references,
 )
 from core.schema_forms.json_values import same_json
@@ -287,6 +288,10 @@ class DocumentController(QObject):
     def switch(self) -> None:
         """Switch the marked steps off, or on."""
         self._push_steps("switch off", switched(self.content.steps, set(self.chosen.marked)))
+
+    def why_not_switch(self) -> str:
+        """Why `switch` changes nothing; empty where it does."""
+        return why_not_switched(self.content.steps, set(self.chosen.marked))
 
     def group(self) -> None:
         """Let the marked steps run in parallel, or no longer."""

@@ -110,6 +110,9 @@ class BatchScreen(Screen):
                 "Run in parallel with the next one, or no longer", "parallel", self.editor.group, "P",
                 off=self.editor.why_not_group,
             ),
+            switch=Action(
+                "Switch the step off, or on", "pause", self.editor.switch, "X", off=self.editor.why_not_switch
+            ),
             about=Action(
                 "Inputs, waves and notes of the batch", "note", self._open_batch_form, "B",
                 tip="Inputs, what follows a failure, waves, notes (B)",
@@ -147,7 +150,7 @@ class BatchScreen(Screen):
         self.tools.list.drag_ended.connect(view.stop_dragging)
         self.shelf.changed.connect(self._show_offer)
         self.steps.serve(editor)
-        for act in (self.steps_acts.group, self.steps_acts.recover):
+        for act in (self.steps_acts.group, self.steps_acts.recover, self.steps_acts.switch):
             act.refused.connect(lambda reason: self._notices.say(reason, "", "note"))
         view.add_wanted.connect(self.steps_acts.tools.trigger)
         view.opened.connect(self.step.focus_first)
@@ -254,7 +257,7 @@ class BatchScreen(Screen):
         self.files.keep_now()
 
     def shortcuts(self) -> list[Shortcut | Action]:
-        """The keys of comp 03. Delete and X belong to the list of steps."""
+        """The keys of comp 03. Delete belongs to the list of steps."""
         acts, no_step = self.steps_acts, self._why_no_step
         return [
             acts.tools,
@@ -266,7 +269,7 @@ class BatchScreen(Screen):
             acts.about,
             acts.recover,
             acts.group,
-            Shortcut("X", "Switch the step off, or on"),
+            acts.switch,
             Shortcut("Delete", "Delete the step; in Open…, the saved batch"),
             Shortcut("F2", "In Open…: rename the saved batch"),
             Shortcut("Return", "Go on into the form"),

@@ -40,6 +40,7 @@ class StepActions:
     double: Action
     recover: Action
     group: Action
+    switch: Action
     about: Action
 
 
@@ -78,7 +79,7 @@ class StepsPanel(QWidget):
         self.about = ActionLink(acts.about, "The batch", "meta")
         self.settings = ElidedLabel("", "meta", "text3")
         about = hbox(self.about, (self.settings, 1), margins=(12, 0, 12, 0), spacing=8)
-        self.view = StepsView([acts.double, acts.group, acts.recover])
+        self.view = StepsView([acts.double, acts.group, acts.recover, acts.switch])
         self.empty = _NoSteps(acts.tools)
         self.empty.example_wanted.connect(self.example_wanted)
         self.empty.recent_wanted.connect(self.recent_wanted)
@@ -94,7 +95,6 @@ class StepsPanel(QWidget):
         view.chosen.connect(editor.choose)
         view.move_wanted.connect(editor.move_to)
         view.delete_wanted.connect(editor.remove)
-        view.switch_wanted.connect(editor.switch)
         self._editor = editor
         editor.saved_changed.connect(self._show_undo)
         self._show_undo()

@@ -37,7 +37,7 @@ class StepsView(ItemView, QListView):
     Signals:
         chosen(current, marked): another step is open (0: none), or others are marked (a frozenset of keys).
         move_wanted(keys, place): put these steps before what stands at `place`.
-        delete_wanted, switch_wanted: for the marked steps.
+        delete_wanted: for the marked steps.
         add_wanted: the row at the end was clicked.
         opened: Enter: go on into the form.
     """
@@ -45,7 +45,6 @@ class StepsView(ItemView, QListView):
     chosen = Signal(int, object)
     move_wanted = Signal(object, int)
     delete_wanted = Signal()
-    switch_wanted = Signal()
     add_wanted = Signal()
     opened = Signal()
 
@@ -116,11 +115,10 @@ class StepsView(ItemView, QListView):
     # Keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete and X act on the marked steps; Enter goes on into the form."""
+        """Delete takes the marked steps out; Enter goes on into the form."""
         plain = event.modifiers() in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
         acts = {
             Qt.Key.Key_Delete: self.delete_wanted,
-            Qt.Key.Key_X: self.switch_wanted,
             Qt.Key.Key_Return: self.opened,
             Qt.Key.Key_Enter: self.opened,
         }
@@ -141,11 +139,7 @@ class StepsView(ItemView, QListView):
             return
         menu = ActionMenu("What can be done with the marked steps", self)
         menu.addActions(self._acts)
-        for words, keys, act in (
-            ("Switch off, or on", "X", self.switch_wanted),
-            ("Delete", "Del", self.delete_wanted),
-        ):
-            menu.addAction(f"{words}\t{keys}").triggered.connect(lambda _on=False, act=act: act.emit())
+        menu.addAction("Delete\tDel").triggered.connect(lambda _on=False: self.delete_wanted.emit())
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(event.globalPos())
 

@@ -516,7 +516,7 @@ def test_a_recovery_step_is_added_from_the_form_moved_by_key_and_let_go(theme: T
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
-def test_p_and_r_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> None:
+def test_p_r_and_x_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> None:
     batch = batch_of_steps(
         [
             DraftStep("a", "t"),
@@ -533,6 +533,7 @@ def test_p_and_r_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> No
             ("a", Key.Key_P, "There is no other step beside it that could run in parallel with it."),
             ("ask", Key.Key_P, "An approval step is asked by itself"),
             ("ask", Key.Key_R, "An approval step asks operators, and recovers nothing."),
+            ("ask", Key.Key_X, "An approval step is always asked"),
             ("b", Key.Key_R, "The step above it asks operators"),
         ):
             page.open_step(step)
@@ -540,9 +541,9 @@ def test_p_and_r_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> No
             assert page.screen.notice.isVisible()
             assert page.screen.notice.accessibleName().startswith(words), page.screen.notice.accessibleName()
             assert page.screen.editor.content.steps == before
-            acts = page.screen.steps_acts
-            action = acts.group if key == Key.Key_P else acts.recover
-            assert action.reason.startswith(words)  # as the palette and F1 show it
+            screen = page.screen.steps_acts
+            acts = {Key.Key_P: screen.group, Key.Key_R: screen.recover, Key.Key_X: screen.switch}
+            assert acts[key].reason.startswith(words)  # as the palette and F1 show it
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 

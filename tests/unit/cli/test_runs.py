@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from pathlib import Path
 
 import pytest
 
 from core.batch.history import rebuild_run
 from core.batch.models import Batch
 from core.batch.run_state import result_of
-from core.cli import show
+from core.cli import runs, show
 from core.cli.session import Session
-from core.errors import ErrorCode
+from core.errors import BadInput, ErrorCode
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.patience import PATIENCE_S
@@ -69,3 +71,25 @@ async def test_a_step_that_is_still_to_come_has_no_result(service: Service, cons
     run = await console.runs.start(BATCH)
     assert [result_of(cell) for cell in run.cells[:2]] == [None, None]
     await console.runs.wait(run.summary.id, PATIENCE_S)
+
+
+@pytest.mark.parametrize(("answer", "replaces"), [("y", True), ("YES", True), ("", False), ("n", False)])
+async def test_a_terminal_is_asked_before_a_file_is_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, replaces: bool
+):
+    asked: list[str] = []
+
+    async def ask(question: str, secret: bool = False) -> str:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr(runs, "ask_line", ask)
+    monkeypatch.setattr(runs, "is_terminal", lambda: True)
+    await runs.check_not_there(tmp_path / "new.csv")
+    assert not asked
+    (tmp_path / "old.csv").write_text("kept")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere")
+    for name in ("old.csv", "link.csv"):
+        with contextlib.nullcontext() if replaces else pytest.raises(BadInput, match="nothing was written"):
+            await runs.check_not_there(tmp_path / name)
+    assert len(asked) == 2
