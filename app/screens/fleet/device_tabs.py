@@ -197,6 +197,9 @@ class DeviceTabs(QObject):
             self._no_tools, self._wanted_tool = "", None
             self.show_details(None)
         self.overview.show_device(device, tools)
+        if self._no_tools:
+            # They are read again only when they may be others.
+            self.overview.say_no_tools(self._no_tools)
         if "servers" in self._made:
             self.servers_tab.show_device(device, tools)
         if "recent" in self._made:
@@ -221,7 +224,10 @@ class DeviceTabs(QObject):
 
     def show_tools(self, device: Device, tools: list[Tool] | None) -> None:
         """Show the tools; None while they are read."""
-        self._tools, self._no_tools = tools, ""
+        failed, self._no_tools = bool(self._no_tools), ""
+        self._tools = tools
+        if failed:
+            self.overview.show_device(device, tools)
         if "tools" in self._made:
             self.tools_tab.show_tools(device, tools)
         if "servers" in self._made:

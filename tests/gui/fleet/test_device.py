@@ -406,3 +406,23 @@ def test_a_device_that_is_shown_again_after_none_was_is_read_anew(theme: Theme, 
         await seen(lambda: panel.overview.table.rows_model.rowCount())
 
     play(theme, tmp_path, console, scenario)
+
+
+def test_why_the_tools_cannot_be_read_stays_until_they_are_read_again(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["tools"] = DeviceError("kiosk-yard is offline.")
+
+    def said(place: QWidget) -> str:
+        return " ".join(label.text() for label in place.findChildren(QLabel) if label.isVisible())
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        panel = page_of(desk, "kiosk-yard", "overview").panel
+        place = panel.overview.place
+        await seen(lambda: "The tools cannot be read. kiosk-yard is offline." in said(place))
+        device = desk.state.devices["kiosk-yard"]
+        panel.show_device(device.model_copy(update={"picture_at": None}))
+        assert "The tools cannot be read. kiosk-yard is offline." in said(place)
+        panel.show_device(device.model_copy(update={"health": Health.ONLINE}))
+        assert "cannot be read" not in said(place)
+
+    play(theme, tmp_path, console, scenario)
