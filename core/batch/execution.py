@@ -17,7 +17,7 @@ from core.audit.events import Event, RetryScheduled, StepCancelAsked, StepFailed
 from core.backoff import Backoff
 from core.batch.course import course_of
 from core.batch.expressions import Context, DeviceFacts, ExpressionError, StepFacts
-from core.batch.models import ApprovalStep, Cell, CellState, Retry, Step, flatten
+from core.batch.models import OPEN_STATES, ApprovalStep, Cell, CellState, Retry, Step, flatten
 from core.batch.questions import AskedQuestion, Asks
 from core.batch.run_machine import (
     CANCELLED,
@@ -477,17 +477,6 @@ class Execution:
         return self._group.create_task(work, name=f"run {self.run.id}: {name}")
 
 
-_NOT_ENDED = frozenset(
-    {
-        CellState.QUEUED,
-        CellState.RUNNING,
-        CellState.RETRYING,
-        CellState.WAITING,
-        CellState.CANCEL_ASKED,
-    }
-)
-
-
 @dataclass(frozen=True, slots=True)
 class _EndedSteps(Mapping[str, StepFacts]):
     """The steps of a device that have ended, by id. Facts are made of those that an expression reads only."""
@@ -498,7 +487,7 @@ class _EndedSteps(Mapping[str, StepFacts]):
 
     def __getitem__(self, step: str) -> StepFacts:
         cell = self.run.cells[self.device, step]
-        if cell.state in _NOT_ENDED:
+        if cell.state in OPEN_STATES:
             raise KeyError(step)
         return step_facts(cell, self.earlier.get((self.device, step)))
 

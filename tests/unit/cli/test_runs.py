@@ -14,8 +14,10 @@ from core.batch.run_state import result_of
 from core.cli import runs, show
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode
+from core.fleet.filter import parse_filter
 from core.service.console import Console
 from core.service.service import Service
+from tests.fakes.fleet_data import make_devices
 from tests.fakes.patience import PATIENCE_S
 
 BATCH = Batch.model_validate(
@@ -93,3 +95,16 @@ async def test_a_terminal_is_asked_before_a_file_is_written_over(
         with contextlib.nullcontext() if replaces else pytest.raises(BadInput, match="nothing was written"):
             await runs.check_not_there(tmp_path / name)
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("targets", [{"targets": "name:lab-*,build-*"}, {}])
+async def test_a_pattern_of_devices_narrows_the_targets_of_a_batch(
+    service: Service, console: Console, targets: dict[str, str]
+):
+    await console.runs.save_batch("both", BATCH.model_copy(update=targets))
+    session = Session(service.home, console, hosted=True)
+    narrowed = parse_filter((await runs.batch_of(session, "both", "lab-*,db-*")).targets)
+    chosen = {device.name for device in make_devices() if narrowed.matches(device)}
+    wanted = [device.name for device in make_devices() if device.name.startswith(("lab-", "db-"))]
+    assert chosen == {name for name in wanted if not targets or name.startswith("lab-")}
+    assert len({name.split("-")[0] for name in wanted}) == 2
