@@ -48,7 +48,7 @@ class Policy:
         agents: Agents | None = None,
     ) -> None:
         """`changed` is called when the file is found to have changed. `agents` limit what agents ask for."""
-        self._path = path
+        self._path, self._file_name = path, str(path)
         self._changed = changed
         self._loaded_state: tuple[int, ...] = ()
         self.grants = grants or GrantBook()
@@ -71,7 +71,7 @@ class Policy:
     def load(self) -> Policy:
         """Read the file again. A broken file raises nothing: everything asks until it is repaired."""
         # The state is taken before reading, so that a change in between is noticed by the next `refresh`.
-        self._loaded_state = _file_state(self._path)
+        self._loaded_state = _file_state(self._file_name)
         try:
             text = read_policy_text(self._path)
             if text is None and self._accepted_text:
@@ -90,7 +90,7 @@ class Policy:
 
     def refresh(self) -> None:
         """Read the file again if it has changed. The change applies from the next decision."""
-        if _file_state(self._path) != self._loaded_state:
+        if _file_state(self._file_name) != self._loaded_state:
             self.load()
             self._changed()
 
@@ -245,13 +245,13 @@ def text_digest(text: str) -> str:
     return sha256_hex(text.encode())
 
 
-def _file_state(path: Path) -> tuple[int, ...]:
+def _file_state(path: str) -> tuple[int, ...]:
     """A value that changes with the file: empty if there is no file, the error number if it is unreadable."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
         # A broken symbolic link does not count as a missing file.
-        return (1,) if path.is_symlink() else ()
+        return (1,) if os.path.islink(path) else ()
     except OSError as error:
         return (error.errno or -1,)
     return (
