@@ -195,6 +195,13 @@ def without_value(cell: Cell) -> Cell:
     return cell.model_copy(update={"result": cell.result.model_copy(update={"result": None})})
 
 
+def noted(cell: Cell, note: str) -> Cell:
+    """The cell with a further note at its result."""
+    assert cell.result is not None, "only a result has a note"
+    words = f"{cell.result.note} {note}".strip()
+    return cell.model_copy(update={"result": cell.result.model_copy(update={"note": words})})
+
+
 def with_value(cell: Cell, value: Any) -> Cell:
     """The cell with the value of its result, as it was before `without_value`."""
     assert cell.result is not None, "only a cell with a result has a value"

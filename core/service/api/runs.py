@@ -35,7 +35,7 @@ from core.batch.models import (
 from core.batch.planner import Planner
 from core.batch.resume import Remainder, check_resumable, remainder_of
 from core.batch.run_compare import RunComparison, compare_runs
-from core.batch.run_state import ActiveRun, already_resumed, settled, with_value
+from core.batch.run_state import ActiveRun, already_resumed, noted, settled, with_value
 from core.batch.runner import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.batch.undo_plan import UndoPlan
@@ -347,12 +347,16 @@ class LocalRuns(ClientApi, RunsApi):
         await self._service.journal.settle()
         part = await self._service.journal.fold_run(live.id, rebuild_run, devices)
         kept = {cell.call_id: cell.result.result for cell in part.cells if cell.result is not None}
-        return [
-            with_value(cell, kept[cell.call_id])
-            if (cell.device, cell.step) in paged and cell.call_id in kept
-            else cell
-            for cell in cells
-        ]
+
+        def complete(cell: Cell) -> Cell:
+            if (cell.device, cell.step) not in paged:
+                return cell
+            if cell.call_id not in kept:
+                # While the journal cannot be written, what came last cannot be read from it.
+                return noted(cell, "Its value is not in memory, and the journal does not have it yet.")
+            return with_value(cell, kept[cell.call_id])
+
+        return [complete(cell) for cell in cells]
 
     async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
         live = self._service.runner.find(run)

@@ -63,6 +63,28 @@ async def test_old_values_leave_memory_and_are_the_same_when_asked_for(
         assert all(not cell.differences for cell in (await console.runs.compare(number, number)).cells)
 
 
+async def test_a_value_that_the_journal_cannot_give_yet_is_not_called_none(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    choose_channel(home, "in-process")
+    monkeypatch.setattr(held_values, "MOST_HELD", 10)
+    async with open_service(home) as service:
+        console = LocalConsole(service, "operator:anna")
+        number = (await console.runs.start(BATCH)).summary.id
+        await console.runs.wait(number, PATIENCE_S)
+        fold_run = service.journal.fold_run
+
+        async def without_results(run: str, fold: Any, *more: Any) -> Any:
+            whole = await fold_run(run, fold, *more)
+            cells = [cell.model_copy(update={"result": None}) for cell in whole.cells]
+            return whole.model_copy(update={"cells": cells})
+
+        monkeypatch.setattr(service.journal, "fold_run", without_results)
+        for cell in (await console.runs.get(number)).cells:
+            assert cell.result is not None
+            assert "the journal does not have it yet" in cell.result.note
+
+
 async def test_an_ended_run_with_large_values_is_forgotten_when_another_starts(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ):
