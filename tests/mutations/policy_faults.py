@@ -175,7 +175,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}policy_store.py",
-        "        if _file_state(self._path) != self._loaded_state:\n",
+        "        if _file_state(self._file_name) != self._loaded_state:\n",
         "        if False:\n",
         "a change of policy.toml is not read",
         (*_STORE, "tests/unit/dispatch/test_stages.py"),
