@@ -241,7 +241,7 @@ class ExpressionEditor(Editor):
     def begin(self) -> None:
         """Wait for an expression to be typed between the brackets."""
         cursor = self.input.textCursor()
-        cursor.setPosition(len(_BRACKETS) - len(_BRACKETS.split()[1]) - 1)
+        cursor.setPosition(len(_OPEN))
         self.input.setTextCursor(cursor)
         self.input.setFocus(Qt.FocusReason.OtherFocusReason)
 
@@ -250,7 +250,7 @@ class ExpressionEditor(Editor):
         yield self.input
 
 
-_BRACKETS = "${{  }}"
+_OPEN, _CLOSE = "${{ ", " }}"
 _BY_EXPRESSION = "by expression"
 _LONGEST_HELP = 220
 _SELF_SAYING = (FieldKind.ENUM, FieldKind.CONST, FieldKind.BOOLEAN, FieldKind.NULL, FieldKind.ANY_OF)
@@ -563,7 +563,7 @@ class FieldRow(QWidget):
         """Whether a value that the editor cannot show is shown as the text of an expression."""
         if not self.options.expressions or not isinstance(value, str) or not is_plain(value):
             return False
-        return "${{" in value or isinstance(self._raw, ExpressionEditor)
+        return _OPEN.strip() in value or isinstance(self._raw, ExpressionEditor)
 
     def _toggle_expression(self) -> None:
         if isinstance(self._raw, ExpressionEditor):
@@ -572,7 +572,7 @@ class FieldRow(QWidget):
             next(iter(self.editor.inputs()), self.editor).setFocus(Qt.FocusReason.OtherFocusReason)
         else:
             self._show_null(False)
-            instead = self._enter_raw(_BRACKETS)
+            instead = self._enter_raw(_OPEN + _CLOSE)
             if isinstance(instead, ExpressionEditor):
                 instead.begin()
         self._changed()

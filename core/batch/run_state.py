@@ -145,7 +145,7 @@ class ActiveRun:
         self.cells[key] = cell
         if self.held is not None:
             for left in self.held.put(before, cell):
-                self.cells[left] = without_value(self.cells[left])
+                self.cells[left] = with_result(self.cells[left], result=None)
         if cell.state is CellState.WAITING:
             self.asked.set()
 
@@ -189,23 +189,10 @@ class ActiveRun:
         )
 
 
-def without_value(cell: Cell) -> Cell:
-    """The cell without the value of its result, which the journal has."""
-    assert cell.result is not None, "only a cell with a result has a value"
-    return cell.model_copy(update={"result": cell.result.model_copy(update={"result": None})})
-
-
-def noted(cell: Cell, note: str) -> Cell:
-    """The cell with a further note at its result."""
-    assert cell.result is not None, "only a result has a note"
-    words = f"{cell.result.note} {note}".strip()
-    return cell.model_copy(update={"result": cell.result.model_copy(update={"note": words})})
-
-
-def with_value(cell: Cell, value: Any) -> Cell:
-    """The cell with the value of its result, as it was before `without_value`."""
-    assert cell.result is not None, "only a cell with a result has a value"
-    return cell.model_copy(update={"result": cell.result.model_copy(update={"result": value})})
+def with_result(cell: Cell, **changes: Any) -> Cell:
+    """The cell with these fields of its result changed; it has one."""
+    assert cell.result is not None, "only a cell with a result has a value or a note"
+    return cell.model_copy(update={"result": cell.result.model_copy(update=changes)})
 
 
 def devices_hash(devices: list[str]) -> str:

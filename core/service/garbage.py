@@ -2,9 +2,9 @@
 
 A run makes some fifty objects for each result, and hardly any of them is ever cyclic garbage. Python looks at
 them when enough have come, and again at the older ones: with a thousand commands on their way the looks took
-a seventh of the loop's time, and after two runs of ten thousand cells one of them took 0.3 s. So what there
-is is put aside, where Python looks at nothing: unseen after every few results, and else what has survived its
-first collection. What was put aside is looked at between runs.
+a seventh of the loop's time, and after two runs of ten thousand cells one of them took 0.3 s. So objects are
+put aside (`gc.freeze`), where Python looks at nothing: all there are after every few results, otherwise those
+that have survived their first collection. What was put aside is looked at between runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 # Net new objects before the youngest are collected, which takes 5 to 10 ms.
 YOUNG = 5_000
-# Results of runs after which what there is is put aside: fewer than make `YOUNG` objects.
+# Results of runs after which all objects are put aside: fewer than make `YOUNG` new ones.
 RESULTS = 50
 # Net new objects put aside before these are looked at, with and without a run going on. Looking at a million
 # objects takes 0.3 s.

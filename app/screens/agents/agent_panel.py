@@ -112,7 +112,7 @@ class AgentPanel(QWidget):
         )
         self.revoke_act = Action(
             "Revoke the agent…", "remove", self._ask_to_revoke, label="Revoke…", off=self.why_none
-        )  # fmt: skip
+        )
 
     @property
     def actions_of_agent(self) -> tuple[Action, ...]:

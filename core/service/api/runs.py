@@ -35,7 +35,7 @@ from core.batch.models import (
 from core.batch.planner import Planner
 from core.batch.resume import Remainder, check_resumable, remainder_of
 from core.batch.run_compare import RunComparison, compare_runs
-from core.batch.run_state import ActiveRun, already_resumed, noted, settled, with_value
+from core.batch.run_state import ActiveRun, already_resumed, settled, with_result
 from core.batch.runner import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.batch.undo_plan import UndoPlan
@@ -66,6 +66,9 @@ _MOST_WITH_ALTERNATIVES = 10
 _MOST_ASKED_FOR_TOOLS = 50
 _MOST_RUNS_TRIED = 50
 _PLAIN_NAME = re.compile(r"[\w ,.()-]+", re.ASCII)
+
+
+_NO_VALUE_YET = "Its value is not in memory, and the journal does not have it yet."
 
 
 class LocalRuns(ClientApi, RunsApi):
@@ -349,12 +352,12 @@ class LocalRuns(ClientApi, RunsApi):
         kept = {cell.call_id: cell.result.result for cell in part.cells if cell.result is not None}
 
         def complete(cell: Cell) -> Cell:
-            if (cell.device, cell.step) not in paged:
+            if (cell.device, cell.step) not in paged or cell.result is None:
                 return cell
-            if cell.call_id not in kept:
-                # While the journal cannot be written, what came last cannot be read from it.
-                return noted(cell, "Its value is not in memory, and the journal does not have it yet.")
-            return with_value(cell, kept[cell.call_id])
+            if cell.call_id in kept:
+                return with_result(cell, result=kept[cell.call_id])
+            # While the journal cannot be written, what came last cannot be read from it.
+            return with_result(cell, note=f"{cell.result.note} {_NO_VALUE_YET}".strip())
 
         return [complete(cell) for cell in cells]
 
