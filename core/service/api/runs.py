@@ -362,11 +362,7 @@ class LocalRuns(ClientApi, RunsApi):
         return [complete(cell) for cell in cells]
 
     async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
-        live = self._service.runner.find(run)
-        if live is not None:
-            self._client.check_own(live.actor, run)
-        cell = live.cells.get((device, step)) if live else None
-        cell = cell or _cell_in(await self._whole(run), device, step)
+        _, cell = await self._cell(run, device, step)
         if not cell.call_id:
             return OutputChunk(pieces=[], next=after, ended=cell.ended_at is not None)
         following = self._service.progress.output(cell.call_id, after)
@@ -500,17 +496,29 @@ class LocalRuns(ClientApi, RunsApi):
         return ResultPage(results=envelopes, next=page.next)
 
     async def alternatives(self, run: str, device: str, step: str) -> list[Alternative]:
-        live = self._service.runner.find(run)
-        summary = live.summary() if live is not None else await self._summary(run)
-        self._client.check_own(summary.actor, run)
-        cells = await self._cells_of(run, live, [device])
-        cell = next((cell for cell in cells if cell.step == step), None)
-        if cell is None:
-            raise _no_such_cell(run, device, step)
+        actor, cell = await self._cell(run, device, step)
         if cell.result is None or cell.result.error is None:
             return []
         parameters = (await self._requested(run)).get(step, {})
-        return await alternatives_to(self._service, FailedCall(summary.actor, parameters, cell.result))
+        return await alternatives_to(self._service, FailedCall(actor, parameters, cell.result))
+
+    async def _cell(self, run: str, device: str, step: str) -> tuple[str, Cell]:
+        """The actor of a run, and one cell of it.
+
+        Raises:
+            BadInput: NOT_FOUND, also for a run that this client may not see.
+        """
+        live = self._service.runner.find(run)
+        actor = live.actor if live is not None else (await self._summary(run)).actor
+        self._client.check_own(actor, run)
+        if live is not None:
+            known = live.cells.get((device, step))
+            cells = await self._with_values(live, [known] if known is not None else [])
+        else:
+            cells = [cell for cell in await self._cells_of(run, None, [device]) if cell.step == step]
+        if not cells:
+            raise _no_such_cell(run, device, step)
+        return actor, cells[0]
 
     async def _requested(self, run: str) -> dict[str, dict[str, Any]]:
         """The arguments of a run's steps, by step; those of an ended run are redacted."""
