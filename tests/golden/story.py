@@ -6,6 +6,7 @@ are written here (`lab-1`), with our own device client (`lab-2`) and with the co
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import platform
 import socket
@@ -156,6 +157,14 @@ async def attached(play: Play) -> AsyncIterator[Console]:
         stack.push_async_callback(console.close)
         play.client = console
         yield signing(console, play.home)
+
+
+async def verified(console: Console) -> None:
+    """Wait until the service has verified its journal, as it does once it has started."""
+    async with asyncio.timeout(PATIENCE):
+        events = console.events()
+        while (await console.service.state()).journal.verified_ok is None:
+            await anext(events)
 
 
 def stranger() -> OperatorKey:
@@ -500,6 +509,7 @@ async def play_story(folder: Path) -> Play:
     async with contextlib.AsyncExitStack() as stack:
         service = await stack.enter_async_context(service_process(home))
         watcher = await service.console()
+        await verified(watcher)
         console = await stack.enter_async_context(attached(play))
         port, token, pairing = await begin(play, console)
         near = await stack.enter_async_context(relayed_link(port, play.links[SCRIPTED]))
@@ -537,7 +547,7 @@ async def play_story(folder: Path) -> Play:
             await until(watcher, lambda: _has(watcher, sent), watcher.events())
             await service.kill()
     async with service_process(home) as service, contextlib.AsyncExitStack() as stack:
-        await service.console()
+        await verified(await service.console())
         console = await stack.enter_async_context(attached(play))
         await stands(console, OWN, Health.ONLINE)
         await identify(console, play.key)
