@@ -6,11 +6,12 @@ entry may be missing, as in an excerpt of the journal, and a body may hold any d
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from core.audit.entries import Entry
+from core.audit.entries import Entry, Kind
 from core.audit.events import (
     ApprovalAnswered,
     ApprovalEdited,
@@ -42,6 +43,17 @@ class Recorded(NamedTuple, Generic[AnEvent]):
 
     entry: Entry
     event: AnEvent
+
+
+def keep_values(entries: Iterable[Entry], keep: Callable[[Entry, Any], Any]) -> Iterator[Entry]:
+    """The entries, with what `keep` returns in place of the value of each result, which may be megabytes."""
+    for entry in entries:
+        result = entry.body.get("result") if entry.kind is Kind.RESULT_RECORDED else None
+        if isinstance(result, dict) and result.get("result") is not None:
+            kept = {**result, "result": keep(entry, result["result"])}
+            yield entry.model_copy(update={"body": {**entry.body, "result": kept}})
+        else:
+            yield entry
 
 
 class Progress(StrEnum):

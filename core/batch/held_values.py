@@ -54,7 +54,7 @@ class HeldValues:
         self.paged.discard(key)
         if cell.result is None or cell.result.result is None:
             return
-        size = _size_of(cell.result.result)
+        size = bytes_of(cell.result.result)
         self.bytes += size
         if cell.step in self.read:
             self._needed.setdefault(cell.device, {})[key] = size
@@ -81,7 +81,8 @@ def steps_read(compiled: Mapping[str, CompiledStep]) -> frozenset[str]:
     return frozenset(path[1] for path in paths if path[0] == STEPS and len(path) > 1)
 
 
-def _size_of(value: Any) -> int:
+def bytes_of(value: Any) -> int:
+    """Bytes of a value as JSON, or about as many."""
     try:
         return size_of(value)
     except TooCostly:  # a number beyond 64 bits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -76,10 +76,12 @@ class RunComparison(FrozenModel):
         return sum(cell.equal for cell in self.cells)
 
 
-def compare_runs(before: Run, after: Run) -> RunComparison:
-    """Compare two runs."""
-    first = {(cell.device, cell.step): cell for cell in before.cells}
-    second = {(cell.device, cell.step): cell for cell in after.cells}
+def compare_runs(before: Run, after: Run, devices: Collection[str] | None = None) -> RunComparison:
+    """Compare two runs, or of both the cells of these devices."""
+    first, second = (
+        {(cell.device, cell.step): cell for cell in run.cells if devices is None or cell.device in devices}
+        for run in (before, after)
+    )
     keys = list(dict.fromkeys([*first, *second]))
     return RunComparison(
         before=before.summary.id,
@@ -87,6 +89,11 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
         cells=[_compare_cells(*key, first.get(key), second.get(key)) for key in keys],
         notes=_notes(before, after),
     )
+
+
+def joined(parts: Sequence[RunComparison]) -> RunComparison:
+    """The comparison of two runs whose devices were compared in parts; there is at least one."""
+    return parts[0].model_copy(update={"cells": [cell for part in parts for cell in part.cells]})
 
 
 def value_differences(before: Any, after: Any, root: str = "$") -> tuple[list[ValueDifference], int]:

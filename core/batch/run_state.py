@@ -181,12 +181,11 @@ class ActiveRun:
 
     def whole(self) -> Run:
         """The run with all its cells."""
-        return Run(
-            summary=self.summary(),
-            batch=self.shown or self.batch,
-            cells=list(self.cells.values()),
-            inputs=self.shown_inputs,
-        )
+        return self.without_cells().model_copy(update={"cells": list(self.cells.values())})
+
+    def without_cells(self) -> Run:
+        """The run without its cells."""
+        return Run(summary=self.summary(), batch=self.shown or self.batch, cells=[], inputs=self.shown_inputs)
 
 
 def with_result(cell: Cell, **changes: Any) -> Cell:

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from core.audit.entries import Entry
 from core.audit.events import event_of
-from core.audit.projection import CommandState, Projection
+from core.audit.projection import CommandState, Projection, keep_values
 from core.batch.models import APPROVAL, Batch, Rollout, Run, Step
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
@@ -121,7 +121,7 @@ def plan_undo(
     `undone`: as from `undone_by`. `unavailable`: by device and inverse, why it cannot be called now.
     """
     projection = Projection()
-    for entry in entries:
+    for entry in keep_values(entries, lambda _, value: _only_undo_id(value)):
         projection.apply(entry, event_of(entry))
     begun = [command for command in projection.commands.values() if command.prepared and command.ended]
     # The order of results is the order of effects also where steps ran at the same time.
@@ -276,6 +276,11 @@ def _result_of(command: CommandState) -> CommandResult | None:
 def _undo_id_in(value: Any) -> str:
     undo_id = value.get("undo") if isinstance(value, dict) else None
     return undo_id if isinstance(undo_id, str) and _UNDO_ID.fullmatch(undo_id) else ""
+
+
+def _only_undo_id(value: Any) -> Any:
+    undo_id = _undo_id_in(value)
+    return {"undo": undo_id} if undo_id else None
 
 
 def _summary(cells: list[UndoCell]) -> str:

@@ -42,7 +42,7 @@ class LocalConsole(Console):
             "runs": runs,
             "approvals": LocalApprovals(self._client),
             "policy": LocalPolicy(self._client),
-            "journal": LocalJournal(self._client, runs),
+            "journal": LocalJournal(self._client),
             "service": LocalService(self._client, runs),
         }
 

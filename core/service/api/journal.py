@@ -14,7 +14,7 @@ from core.replay.result_search import ContentHits, find_in_results
 from core.replay.timeline import build_timeline
 from core.service.api.client import Client, ClientApi
 from core.service.api.models import CommandRecord, EntryPage, Proof
-from core.service.api.runs import LocalRuns
+from core.service.api.run_reader import RunReader
 from core.service.console import JournalApi
 from core.service.previews import quoted
 
@@ -26,9 +26,9 @@ AROUND_BEFORE, AROUND_AFTER = 150, 250
 class LocalJournal(ClientApi, JournalApi):
     """Implements `JournalApi` in the service."""
 
-    def __init__(self, client: Client, runs: LocalRuns) -> None:
+    def __init__(self, client: Client) -> None:
         super().__init__(client)
-        self._runs = runs
+        self._runs = RunReader(client)
 
     async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
         await self._service.journal.settle()
@@ -88,7 +88,7 @@ class LocalJournal(ClientApi, JournalApi):
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
         await self._service.journal.settle()
         if run is not None:
-            name = (await self._runs.get(run)).summary.name
+            name = (await self._runs.summary(run)).name
             return build_timeline(await self._stretch(run, around), name, run)
         middle = around if around is not None else self._service.journal.state.entries
         return build_timeline(await self._stretch(None, middle), f"Around entry {middle:,}", None)
@@ -106,7 +106,7 @@ class LocalJournal(ClientApi, JournalApi):
         try:
             if entry.run is None:
                 raise BadInput(problem, ErrorCode.NOT_FOUND)
-            await self._runs.get(entry.run)
+            await self._runs.summary(entry.run)
         except BadInput as error:
             raise BadInput(problem, ErrorCode.NOT_FOUND) from error
 

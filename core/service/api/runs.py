@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from core.audit.entries import Entry, Kind
+from core.audit.entries import Kind
 from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
 from core.batch.expression_trial import AskedExpression, ExpressionTrials, Known, try_expressions
 from core.batch.expressions import DeviceFacts
+from core.batch.held_values import steps_read
 from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
 from core.batch.live_output import OutputChunk, chunk_of, output_in
@@ -26,7 +25,6 @@ from core.batch.models import (
     CellState,
     Plan,
     Run,
-    RunState,
     RunSummary,
     SavedBatch,
     Step,
@@ -34,19 +32,21 @@ from core.batch.models import (
 )
 from core.batch.planner import Planner
 from core.batch.resume import Remainder, check_resumable, remainder_of
-from core.batch.run_compare import RunComparison, compare_runs
-from core.batch.run_state import ActiveRun, already_resumed, settled, with_result
+from core.batch.run_compare import RunComparison, compare_runs, joined
+from core.batch.run_state import ActiveRun, already_resumed, settled
 from core.batch.runner import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
+from core.batch.templates import compile_batch
 from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
-from core.errors import BadInput, ErrorCode, JournalError, Refused
+from core.errors import BadInput, ErrorCode, Refused
 from core.service.alternatives import FailedCall, alternatives_to
-from core.service.api.client import ClientApi
+from core.service.api.client import Client, ClientApi
 from core.service.api.devices import matching_devices
 from core.service.api.models import ResultPage, RunPage
+from core.service.api.run_reader import Place, RunReader, no_such_cell
 from core.service.api.undo import make_undo_plan, start_undo
 from core.service.console import RunsApi
 from core.service.envelope import Alternative, Envelope, cell_envelope
@@ -54,7 +54,6 @@ from core.service.previews import quoted
 from core.service.run_devices import RunDevices
 
 MOST_RUNS = 200
-MOST_CELLS = 1_000
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
 # Characters of a device's or tool's name in the entry of a request that did not become a command.
@@ -65,14 +64,17 @@ _MOST_WITH_ALTERNATIVES = 10
 # the batches, for one whose results they are tried on.
 _MOST_ASKED_FOR_TOOLS = 50
 _MOST_RUNS_TRIED = 50
+# Devices of which two runs are compared at a time.
+_COMPARED_TOGETHER = 100
 _PLAIN_NAME = re.compile(r"[\w ,.()-]+", re.ASCII)
-
-
-_NO_VALUE_YET = "Its value is not in memory, and the journal does not have it yet."
 
 
 class LocalRuns(ClientApi, RunsApi):
     """Implements `RunsApi` in the service."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self._reader = RunReader(client)
 
     async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
         service = self._service
@@ -119,9 +121,8 @@ class LocalRuns(ClientApi, RunsApi):
         for entry in page.entries:
             event = RunStarted.read(entry.body)
             if entry.run and event.devices and (event.batch.get("name"), event.kind_) == (name, "batch"):
-                live = self._service.runner.find(entry.run)
-                if live is not None:
-                    return await self._first_page(live)
+                if self._service.runner.find(entry.run) is not None:
+                    return await self._reader.first_page(entry.run)
                 return rebuild_run(await journal.entries_of_run(entry.run, event.devices[:1]))
         return None
 
@@ -151,7 +152,7 @@ class LocalRuns(ClientApi, RunsApi):
 
     async def resume(self, run: str, secrets: dict[str, Any] | None = None) -> Run:
         service, client = self._service, self._client
-        before = await self._whole(run)
+        before = await self._reader.states(run)
         remainder = remainder_of(before)
         check_resumable(before, remainder)
         inputs = self._inputs_of(before, secrets or {})
@@ -170,7 +171,7 @@ class LocalRuns(ClientApi, RunsApi):
             resumption=resumption,
         )
         service.ended_runs.pop(run, None)
-        return await self._first_page(live)
+        return await self._reader.first_page(live.id)
 
     def _inputs_of(self, before: Run, secrets: dict[str, Any]) -> Inputs:
         """The inputs of an ended run; the secret ones are given again, and must be as they were."""
@@ -185,18 +186,17 @@ class LocalRuns(ClientApi, RunsApi):
             raise BadInput(f"{', '.join(other)} had another value when {before.summary.id} started.")
         return Inputs(values, shown)
 
-    async def _earlier(self, before: Run, remainder: Remainder) -> dict[tuple[str, str], CommandResult]:
-        """The results of the cells that are taken over, from the runs that made them."""
-        runs = {before.summary.id: before}
-        earlier: dict[tuple[str, str], CommandResult] = {}
-        for origin in {carried.run for carried in remainder.carried.values()} - runs.keys():
-            runs[origin] = await self._whole(origin)
-        for run in runs.values():
-            for cell in run.cells:
-                place = (cell.device, cell.step)
-                carried_here = place in remainder.carried and remainder.carried[place].run == run.summary.id
-                if carried_here and cell.result is not None:
-                    earlier[place] = cell.result
+    async def _earlier(self, before: Run, remainder: Remainder) -> dict[Place, CommandResult]:
+        """The results of carried cells that expressions read, from the runs that made them."""
+        compiled = compile_batch(before.batch) if before.summary.kind == "batch" else {}
+        read = steps_read(compiled)
+        places: dict[str, set[Place]] = {}
+        for place, carried in remainder.carried.items():
+            if place[1] in read:
+                places.setdefault(carried.run, set()).add(place)
+        earlier: dict[Place, CommandResult] = {}
+        for origin, of_it in places.items():
+            earlier |= await self._reader.results(origin, of_it)
         return earlier
 
     def _changed_note(self, batch: Batch) -> str:
@@ -210,7 +210,7 @@ class LocalRuns(ClientApi, RunsApi):
         return f"The saved batch {batch.name} is another one now; this run has the batch of the first run."
 
     async def settle(self, run: str, device: str, step: str, outcome: Literal["done", "not_done"]) -> Cell:
-        whole = await self._whole(run)
+        whole = await self._reader.states(run)
         cell = _cell_in(whole, device, step)
         if not whole.summary.state.ended:
             raise Refused(f"{run} has not ended; wait for it, or cancel it.")
@@ -267,7 +267,7 @@ class LocalRuns(ClientApi, RunsApi):
         client, runner = self._client, self._service.runner
         if not client.is_agent:
             live = await runner.start(batch, devices, client.actor, kind, said, client.operator, inputs)
-            return await self._first_page(live)
+            return await self._reader.first_page(live.id)
         self._check_asks(batch, devices)
         requests = self._service.agent_requests
         async with requests.turns[client.actor]:
@@ -287,7 +287,7 @@ class LocalRuns(ClientApi, RunsApi):
                 request_digest=digest,
                 program=client.program,
             )
-        return await self._first_page(live)
+        return await self._reader.first_page(live.id)
 
     def _check_asks(self, batch: Batch, devices: list[str]) -> None:
         """Check that an agent may ask now.
@@ -314,55 +314,20 @@ class LocalRuns(ClientApi, RunsApi):
         waits_for = live.asked if until_asked else live.ended
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(waits_for.wait(), min(max(timeout, 0.0), LONGEST_WAIT))
-        return await self._first_page(live)
+        return await self._reader.first_page(live.id)
 
     async def stop(self, run: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
-            return (await self.get(run)).summary
+            return await self._reader.summary(run)
         await self.cancel(live)
         return live.summary()
 
     async def cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
-        live = self._service.runner.find(run)
-        summary = live.summary() if live is not None else await self._summary(run)
-        self._client.check_own(summary.actor, run)
-        after = max(0, after)
-        end = after + _devices_in_page(summary, limit)
-        cells = await self._cells_of(run, live, summary.devices[after:end])
-        return CellPage(run=summary, cells=cells, next=end if end < len(summary.devices) else None)
-
-    async def _cells_of(self, run: str, live: ActiveRun | None, devices: Sequence[str]) -> list[Cell]:
-        """The cells of some devices of a run, from memory or from the journal."""
-        wanted = set(devices)
-        if live is not None:
-            cells = [cell for (device, _), cell in live.cells.items() if device in wanted]
-            return await self._with_values(live, cells)
-        part = await self._service.journal.fold_run(run, rebuild_run, devices)
-        return [cell for cell in part.cells if cell.device in wanted]
-
-    async def _with_values(self, live: ActiveRun, cells: list[Cell]) -> list[Cell]:
-        """Cells of a run in memory, with those values of theirs that only the journal has."""
-        paged = live.held.paged if live.held is not None else set()
-        devices = list({cell.device for cell in cells if (cell.device, cell.step) in paged})
-        if not devices:
-            return cells
-        await self._service.journal.settle()
-        part = await self._service.journal.fold_run(live.id, rebuild_run, devices)
-        kept = {cell.call_id: cell.result.result for cell in part.cells if cell.result is not None}
-
-        def complete(cell: Cell) -> Cell:
-            if (cell.device, cell.step) not in paged or cell.result is None:
-                return cell
-            if cell.call_id in kept:
-                return with_result(cell, result=kept[cell.call_id])
-            # While the journal cannot be written, what came last cannot be read from it.
-            return with_result(cell, note=f"{cell.result.note} {_NO_VALUE_YET}".strip())
-
-        return [complete(cell) for cell in cells]
+        return await self._reader.page(run, after, limit)
 
     async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
-        _, cell = await self._cell(run, device, step)
+        _, cell = await self._reader.cell(run, device, step)
         if not cell.call_id:
             return OutputChunk(pieces=[], next=after, ended=cell.ended_at is not None)
         following = self._service.progress.output(cell.call_id, after)
@@ -375,25 +340,39 @@ class LocalRuns(ClientApi, RunsApi):
         return chunk_of(output_in(page.entries), after, cell.ended_at is not None)
 
     async def compare(self, before: str, after: str) -> RunComparison:
-        runs = [await self._whole(run) for run in (before, after)]
-        # In a thread: two large runs take longer than the service's loop may stand.
-        return await asyncio.to_thread(compare_runs, *runs)
+        first, second = [await self._reader.states(run) for run in (before, after)]
+        devices = list(dict.fromkeys([*first.summary.devices, *second.summary.devices]))
+        parts: list[RunComparison] = []
+        while devices or not parts:
+            some = devices[:_COMPARED_TOGETHER]
+            old, count = await self._reader.cells_of_first(before, some, all_of_one=True)
+            new, count = await self._reader.cells_of_first(after, some[:count], all_of_one=True)
+            some, devices = devices[:count], devices[count:]
+            # In a thread: it takes longer than the service's loop may stand.
+            part = await asyncio.to_thread(
+                compare_runs,
+                first.model_copy(update={"cells": old}),
+                second.model_copy(update={"cells": new}),
+                some,
+            )
+            parts.append(part)
+        return joined(parts)
 
     async def undo_plan(self, run: str) -> UndoPlan:
-        return await make_undo_plan(self._service, await self._whole(run), self._client.actor)
+        return await make_undo_plan(self._service, await self._reader.states(run), self._client.actor)
 
     async def undo(self, run: str, digest: str = "") -> Run:
-        original, client = await self._whole(run), self._client
+        original, client = await self._reader.states(run), self._client
         self._count(len(original.cells))
         live = await start_undo(self._service, original, client.actor, client.operator, digest)
-        return await self._first_page(live)
+        return await self._reader.first_page(live.id)
 
     async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
             raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
         if (device, step) not in live.cells:
-            raise _no_such_cell(run, device, step)
+            raise no_such_cell(run, device, step)
         self._service.runner.cancel_cell(live, device, step, self._client.actor)
         return live.summary()
 
@@ -423,59 +402,18 @@ class LocalRuns(ClientApi, RunsApi):
 
     async def _live(self, run: str) -> ActiveRun | None:
         """The run, which this client may control, if it has not ended."""
-        live = self._service.runner.find(run)
+        live = self._reader.live(run)
         if live is None:
             # Says so if there is no such run.
-            await self._whole(run)
+            await self._reader.summary(run)
             return None
-        self._client.check_own(live.actor, run)
         return live if live.end is None else None
 
     async def get(self, run: str) -> Run:
-        live = self._service.runner.find(run)
-        if live is not None:
-            self._client.check_own(live.actor, run)
-            return await self._first_page(live)
-        whole = await self._whole(run)
-        end = _devices_in_page(whole.summary, MOST_CELLS)
-        if end >= len(whole.summary.devices):
-            return whole
-        first = set(whole.summary.devices[:end])
-        cells = [cell for cell in whole.cells if cell.device in first]
-        return whole.model_copy(update={"cells": cells, "next": end})
-
-    async def _first_page(self, live: ActiveRun) -> Run:
-        """A run in memory, with the cells of its first devices."""
-        summary = live.summary()
-        end = _devices_in_page(summary, MOST_CELLS)
-        return Run(
-            summary=summary,
-            batch=live.shown or live.batch,
-            cells=await self._cells_of(live.id, live, live.devices[:end]),
-            inputs=live.shown_inputs,
-            next=end if end < len(live.devices) else None,
-        )
-
-    async def _whole(self, run: str) -> Run:
-        """A run with all its cells."""
-        live = self._service.runner.find(run)
-        if live is not None:
-            self._client.check_own(live.actor, run)
-            cells = await self._with_values(live, list(live.cells.values()))
-            return live.whole().model_copy(update={"cells": cells})
-        await self._service.journal.settle()
-
-        def rebuild(entries: Iterator[Entry]) -> Run:
-            first = next(entries, None)
-            if first is None:
-                raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
-            self._client.check_own(first.actor, run)
-            return rebuild_run(chain([first], entries))
-
-        return await self._service.journal.fold_run(run, rebuild)
+        return await self._reader.first_page(run)
 
     async def evidence(self, run: str, sha256: str) -> bytes:
-        cells = (await self._whole(run)).cells
+        cells = (await self._reader.states(run)).cells
         results = [cell.result for cell in cells if cell.result is not None]
         if not any(evidence.blob == sha256 for result in results for evidence in result.evidence):
             raise BadInput(f"No result of {run} names this blob.", ErrorCode.NOT_FOUND)
@@ -496,46 +434,23 @@ class LocalRuns(ClientApi, RunsApi):
         return ResultPage(results=envelopes, next=page.next)
 
     async def alternatives(self, run: str, device: str, step: str) -> list[Alternative]:
-        actor, cell = await self._cell(run, device, step)
+        actor, cell = await self._reader.cell(run, device, step)
         if cell.result is None or cell.result.error is None:
             return []
         parameters = (await self._requested(run)).get(step, {})
         return await alternatives_to(self._service, FailedCall(actor, parameters, cell.result))
 
-    async def _cell(self, run: str, device: str, step: str) -> tuple[str, Cell]:
-        """The actor of a run, and one cell of it.
-
-        Raises:
-            BadInput: NOT_FOUND, also for a run that this client may not see.
-        """
-        live = self._service.runner.find(run)
-        actor = live.actor if live is not None else (await self._summary(run)).actor
-        self._client.check_own(actor, run)
-        if live is not None:
-            known = live.cells.get((device, step))
-            cells = await self._with_values(live, [known] if known is not None else [])
-        else:
-            cells = [cell for cell in await self._cells_of(run, None, [device]) if cell.step == step]
-        if not cells:
-            raise _no_such_cell(run, device, step)
-        return actor, cells[0]
-
     async def _requested(self, run: str) -> dict[str, dict[str, Any]]:
         """The arguments of a run's steps, by step; those of an ended run are redacted."""
-        live = self._service.runner.find(run)
-        batch = live.batch if live is not None else await self._batch_of(run)
+        batch = await self._reader.batch(run)
         return {step.id: step.parameters for step in flatten(batch.steps)}
-
-    async def _batch_of(self, run: str) -> Batch:
-        """The batch of a run that is in the journal only; of its entries only those of no device are read."""
-        return (await self._service.journal.fold_run(run, rebuild_run, [])).batch
 
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         service = self._service
         await service.journal.settle()
         live = {run.id: run.summary().state.value for run in service.runner.active}
         matches = await service.journal.search_runs(words, live, before, min(max(limit, 1), MOST_RUNS))
-        runs = [await self._summary(run) for run in matches.runs]
+        runs = [await self._reader.summary(run) for run in matches.runs]
         return RunPage(runs=runs, next_before=matches.next_before)
 
     async def batch_names(self) -> list[str]:
@@ -569,26 +484,13 @@ class LocalRuns(ClientApi, RunsApi):
         page = await service.journal.query(
             f"kind:{Kind.RUN_STARTED}{own}", before=seq, limit=min(max(limit, 1), MOST_RUNS)
         )
-        return [await self._summary(entry.run) for entry in page.entries if entry.run]
+        return [await self._reader.summary(entry.run) for entry in page.entries if entry.run]
 
     async def _start_of(self, run: str) -> int:
         page = await self._service.journal.query(f"kind:{Kind.RUN_STARTED} run:{quoted(run)}", limit=1)
         if not page.entries:
             raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
         return page.entries[0].seq
-
-    async def _summary(self, run: str) -> RunSummary:
-        known = self._service.ended_runs.get(run)
-        if known is not None:
-            return known
-        live = self._service.runner.find(run)
-        if live is not None:
-            return live.summary()
-        try:
-            summary = (await self.get(run)).summary
-        except JournalError as error:
-            return _unreadable(run, error)
-        return self._service.ended_runs.setdefault(run, summary)
 
     async def cancel(self, live: ActiveRun) -> None:
         """Cancel an active run and withdraw its approval requests."""
@@ -607,17 +509,8 @@ def _cell_in(run: Run, device: str, step: str) -> Cell:
     """
     cell = next((cell for cell in run.cells if (cell.device, cell.step) == (device, step)), None)
     if cell is None:
-        raise _no_such_cell(run.summary.id, device, step)
+        raise no_such_cell(run.summary.id, device, step)
     return cell
-
-
-def _no_such_cell(run: str, device: str, step: str) -> BadInput:
-    return BadInput(f"{run} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
-
-
-def _devices_in_page(summary: RunSummary, limit: int) -> int:
-    """Of how many devices a page has the cells that has some `limit` of them."""
-    return max(1, min(max(limit, 1), MOST_CELLS) // max(len(summary.steps), 1))
 
 
 def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> Step:
@@ -634,20 +527,3 @@ def _check_said(said: str) -> None:
         raise BadInput(
             f"What is said about a call has at most {MOST_SAID:,} characters.", ErrorCode.TOO_LARGE
         )
-
-
-def _unreadable(run: str, error: JournalError) -> RunSummary:
-    return RunSummary(
-        id=run,
-        name=run,
-        kind="batch",
-        actor="",
-        state=RunState.INTERRUPTED,
-        devices=[],
-        devices_hash="",
-        steps=[],
-        tools=[],
-        counts={},
-        started_at="",
-        note=error.message,
-    )

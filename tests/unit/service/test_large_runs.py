@@ -76,7 +76,8 @@ async def test_a_run_is_read_one_entry_after_the_other_and_not_on_the_loop(
         monkeypatch.setattr(history, "_begin", begin)
         run = await LocalConsole(service, "operator:anna").runs.get("r-0001")
         assert [cell.note for cell in run.cells] == ["cancelled"] * len(DEVICES)
-        assert len(alive) == len(DEVICES) + 1
+        # Once for the states of its cells, and once for the values of a page.
+        assert len(alive) == 2 * (len(DEVICES) + 1)
         # The service's start decodes entries of its own.
         assert set(alive) == {alive[0]}
         assert threading.main_thread() not in threads

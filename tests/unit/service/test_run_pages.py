@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from core.batch.models import Batch, Run
+from core.aip.messages import ResultStatus
+from core.audit.events import EntryFields, ResultRecorded, RunStarted
+from core.batch.models import Batch, Cell, CellState, Run
+from core.dispatch.models import Basis, CommandResult, Verdict
 from core.fleet.models import DeviceSettings
-from core.service.api import runs as runs_api
+from core.home import Home
+from core.service.api import run_reader
+from core.service.api.client import Client
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.pages import every_result, whole_run
 from core.service.service import Service
+from tests.fakes.desk import open_service
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home
 from tests.fakes.signing import signing
@@ -32,7 +38,7 @@ async def run_over_devices_that_are_away(console: Console) -> Run:
 async def test_every_answer_has_a_page_and_all_pages_have_every_cell_once(
     memory_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(runs_api, "MOST_CELLS", 4)
+    monkeypatch.setattr(run_reader, "MOST_CELLS", 4)
     home = make_listening_home(memory_path / "home")
     service = await Service.open(home)
     try:
@@ -55,3 +61,81 @@ async def test_every_answer_has_a_page_and_all_pages_have_every_cell_once(
         assert [one.call_id for one in read] == [one.call_id for one in results]
     finally:
         await service.close()
+
+
+DEVICES = ["d-1", "d-2", "d-3"]
+TEXT = "x" * 300
+
+
+async def write_run(service: Service, number: str, change: str = "") -> None:
+    """Write a run of two steps on three devices, each with a value of some 300 bytes."""
+    batch = Batch.model_validate({"name": "Looks", "steps": [{"id": step, "tool": "look"} for step in "ab"]})
+    started = RunStarted(
+        batch=batch.model_dump(mode="json", by_alias=True),
+        kind_="batch",
+        devices=DEVICES,
+        devices_hash="",
+        said="",
+    )
+    entries = [started.entry("operator:anna", run=number)]
+    for device in DEVICES:
+        for step in "ab":
+            result = CommandResult(
+                call_id=f"{number}-{device}-{step}",
+                device=device,
+                tool_name="look",
+                status=ResultStatus.SUCCESS,
+                verdict=Verdict.CONFIRMED,
+                basis=Basis.READ_RESPONSE,
+                result={"text": TEXT, "seen": f"{device} {step} {change}"},
+            )
+            recorded = ResultRecorded(result=result.model_dump(mode="json"))
+            place: EntryFields = {"run": number, "device": device, "step": step, "tool": "look"}
+            entries.append(recorded.entry(f"device:{device}", **place, call_id=result.call_id))
+    await service.journal.append_many(entries)
+
+
+def seen(cells: list[Cell]) -> list[str]:
+    return [cell.result.result["seen"] if cell.result and cell.result.result else "" for cell in cells]
+
+
+async def test_a_page_has_no_more_values_than_fit_and_all_pages_have_all(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_reader, "MOST_BYTES", 1_000)
+    async with open_service(home) as service:
+        await write_run(service, "r-0001")
+        console = LocalConsole(service, "operator:anna")
+        first = await console.runs.get("r-0001")
+        assert (seen(first.cells), first.next) == (["d-1 a ", "d-1 b "], 1)
+        whole = await whole_run(console.runs, first)
+        assert seen(whole.cells) == [f"{device} {step} " for device in DEVICES for step in "ab"]
+
+
+async def test_values_of_one_device_that_are_more_than_a_page_are_said_to_be_left_out(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_reader, "MOST_BYTES", 500)
+    async with open_service(home) as service:
+        for number, change in (("r-0001", ""), ("r-0002", "changed")):
+            await write_run(service, number, change)
+        console = LocalConsole(service, "operator:anna")
+        page = await console.runs.cells("r-0001")
+        assert (seen(page.cells), page.next) == (["d-1 a ", ""], 1)
+        assert [cell.state for cell in page.cells] == [CellState.DONE] * 2
+        assert page.cells[1].result is not None
+        assert "Its value is left out: d-1 gave too much for one page." in page.cells[1].result.note
+        # What is left out of a page is not left out of a comparison.
+        compared = await console.runs.compare("r-0001", "r-0002")
+        assert [(one.device, one.step) for one in compared.cells] == [
+            (device, step) for device in DEVICES for step in "ab"
+        ]
+        assert [one.differences[0].path for one in compared.cells] == ["$.seen"] * 6
+
+
+async def test_what_needs_no_values_reads_none(home: Home):
+    async with open_service(home) as service:
+        await write_run(service, "r-0001")
+        states = await run_reader.RunReader(Client(service, "operator:anna")).states("r-0001")
+        assert [cell.state for cell in states.cells] == [CellState.DONE] * 6
+        assert [cell.result.result for cell in states.cells if cell.result] == [None] * 6
