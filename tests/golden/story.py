@@ -39,9 +39,10 @@ from core.policy.agents import AgentSettings
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.policy.policy_store import text_digest
-from core.service.console import Console
+from core.service.console import Console, Event
 from core.service.rpc.client import RemoteConsole
 from core.service.trusted import POLICY_SUBJECT
+from core.tasks import TaskGroupOwner
 from core.user import user_name
 from tests.fakes.agents import add_agent, set_agent
 from tests.fakes.desk import next_approval
@@ -155,8 +156,19 @@ async def attached(play: Play) -> AsyncIterator[Console]:
         await stack.enter_async_context(relayed_socket(front, play.home, play.door))
         console = await RemoteConsole.connect(front, "window", "operator:anna")
         stack.push_async_callback(console.close)
+        # Otherwise the events of the story are those for which it happens to wait.
+        tasks = TaskGroupOwner("golden story")
+        stack.push_async_callback(tasks.close)
+        tasks.spawn("events", read_all(console.events()))
         play.client = console
         yield signing(console, play.home)
+
+
+async def read_all(events: AsyncIterator[Event]) -> None:
+    """Read events until the service is gone."""
+    with contextlib.suppress(QuarterdeckError):
+        async for _ in events:
+            pass
 
 
 async def verified(console: Console) -> None:
