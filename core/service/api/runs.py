@@ -210,12 +210,12 @@ class LocalRuns(ClientApi, RunsApi):
         return f"The saved batch {batch.name} is another one now; this run has the batch of the first run."
 
     async def settle(self, run: str, device: str, step: str, outcome: Literal["done", "not_done"]) -> Cell:
-        whole = await self._reader.states(run)
-        cell = _cell_in(whole, device, step)
-        if not whole.summary.state.ended:
+        summary = (await self._reader.states(run)).summary
+        _, cell = await self._reader.cell(run, device, step)
+        if not summary.state.ended:
             raise Refused(f"{run} has not ended; wait for it, or cancel it.")
-        if whole.summary.resumed_by:
-            raise already_resumed(run, whole.summary.resumed_by)
+        if summary.resumed_by:
+            raise already_resumed(run, summary.resumed_by)
         if cell.state in (CellState.DONE, CellState.SKIPPED):
             raise Refused(f"{step} on {device} is {cell.state.value} already.")
         if outcome == "not_done" and cell.state is not CellState.UNKNOWN:
@@ -499,18 +499,6 @@ class LocalRuns(ClientApi, RunsApi):
     @property
     def _batches(self) -> SavedBatches:
         return SavedBatches(self._service.home.batches)
-
-
-def _cell_in(run: Run, device: str, step: str) -> Cell:
-    """A cell of a run.
-
-    Raises:
-        BadInput: it has no such cell.
-    """
-    cell = next((cell for cell in run.cells if (cell.device, cell.step) == (device, step)), None)
-    if cell is None:
-        raise no_such_cell(run.summary.id, device, step)
-    return cell
 
 
 def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> Step:

@@ -67,7 +67,9 @@ DEVICES = ["d-1", "d-2", "d-3"]
 TEXT = "x" * 300
 
 
-async def write_run(service: Service, number: str, change: str = "") -> None:
+async def write_run(
+    service: Service, number: str, change: str = "", status: ResultStatus = ResultStatus.SUCCESS
+) -> None:
     """Write a run of two steps on three devices, each with a value of some 300 bytes."""
     batch = Batch.model_validate({"name": "Looks", "steps": [{"id": step, "tool": "look"} for step in "ab"]})
     started = RunStarted(
@@ -84,7 +86,7 @@ async def write_run(service: Service, number: str, change: str = "") -> None:
                 call_id=f"{number}-{device}-{step}",
                 device=device,
                 tool_name="look",
-                status=ResultStatus.SUCCESS,
+                status=status,
                 verdict=Verdict.CONFIRMED,
                 basis=Basis.READ_RESPONSE,
                 result={"text": TEXT, "seen": f"{device} {step} {change}"},
@@ -139,3 +141,12 @@ async def test_what_needs_no_values_reads_none(home: Home):
         states = await run_reader.RunReader(Client(service, "operator:anna")).states("r-0001")
         assert [cell.state for cell in states.cells] == [CellState.DONE] * 6
         assert [cell.result.result for cell in states.cells if cell.result] == [None] * 6
+
+
+async def test_a_step_that_is_said_to_be_done_keeps_its_value(home: Home):
+    async with open_service(home) as service:
+        await write_run(service, "r-0001", status=ResultStatus.FAILURE)
+        console = LocalConsole(service, "operator:anna")
+        cell = await console.runs.settle("r-0001", "d-2", "b", "done")
+        assert (cell.state, cell.settled_by, seen([cell])) == (CellState.DONE, "operator:anna", ["d-2 b "])
+        assert seen((await console.runs.get("r-0001")).cells)[3] == "d-2 b "
