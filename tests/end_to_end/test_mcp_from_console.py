@@ -18,6 +18,7 @@ from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.errors import ErrorCode
+from tests.fakes.command_lines import command_lines
 from tests.fakes.mcp_hosted import TOKEN
 from tests.fakes.mcp_server import rogue
 from tests.fakes.patience import PATIENCE_S
@@ -135,8 +136,8 @@ async def test_a_tried_server_is_ended_and_nothing_of_it_is_kept(tmp_path: Path)
         assert (tried["state"], sorted(tried["tools"])) == ("ready", ["read", "write"])
         assert {info.tool_name for info in built.router.tools()} == before
         assert await built.rows() == {}
-        running = [process.cmdline() for process in psutil.Process().children(recursive=True)]
-        assert not [line for line in running if "rogue" in line]
+        running = command_lines(psutil.Process().children(recursive=True))
+        assert not [line for line in running.values() if "rogue" in line]
         failed = await built.done("try_mcp_server", name="gone", entry={"command": "/no/such/program"})
         assert failed["state"] == "failed"
         assert "/no/such/program" in failed["reason"]
@@ -147,8 +148,8 @@ async def test_a_restart_is_another_process_with_the_same_tools(tmp_path: Path):
     async with device(tmp_path, servers={"own": entry("read")}) as built:
 
         def processes() -> set[int]:
-            children = psutil.Process().children(recursive=True)
-            return {child.pid for child in children if "rogue" in child.cmdline()}
+            children = command_lines(psutil.Process().children(recursive=True))
+            return {child for child, line in children.items() if "rogue" in line}
 
         before = processes()
         row = await built.done("restart_mcp_server", name="own")

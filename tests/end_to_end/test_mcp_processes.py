@@ -22,6 +22,7 @@ from core.device.mcp.stdio_transport import open_stdio
 from core.device.processes.child_process import Children
 from core.device.processes.supervisor_client import ProcessHandle
 from core.errors import DeviceError
+from tests.fakes.command_lines import command_lines
 from tests.fakes.ended import still_running
 from tests.fakes.mcp_hosted import TOKEN, hosted
 from tests.fakes.mcp_server import SCRIPT, rogue
@@ -187,8 +188,8 @@ async def test_servers_and_commands_have_one_supervisor(tmp_path: Path) -> None:
         monitor, supervisor = (int(pid) for pid in result["stdout"].split())
         assert supervisor == supervisor_of(server).pid
         assert monitor != server.ppid()
-        ours = psutil.Process().children()
-        assert [one.pid for one in ours if "supervisor.py" in " ".join(one.cmdline())] == [supervisor]
+        ours = command_lines(psutil.Process().children())
+        assert [one for one, line in ours.items() if "supervisor.py" in " ".join(line)] == [supervisor]
         assert applications.protected() >= {supervisor, server.ppid()}
 
 
