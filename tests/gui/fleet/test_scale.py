@@ -24,9 +24,7 @@ COUNT = 1000
 # About three times what was counted.
 APPLY_CALLS = 45_000
 PAINT_CALLS = 55_000
-# Counted were 40,000: 15,000 for the events and 25,000 for a painting. On a busy machine the filling comes
-# due in the same turn: 67,000.
-TURN_CALLS = 90_000
+TURN_CALLS = 60_000
 
 
 def change_all(fleet: FleetScreen) -> None:
@@ -87,6 +85,8 @@ def test_a_burst_of_a_thousand_events_makes_no_turn_of_the_loop_long(
         fleet.listing.filled.connect(
             lambda: shown.append(fleet.state.devices[changed[-1].name] is changed[-1])
         )
+        # Painting has a bound of its own, above; a busy machine does it in the turn of the filling, or later.
+        fleet.listing.view.setUpdatesEnabled(False)
         with most_calls_a_turn(TURN_CALLS):
             for device in changed:
                 console.emit(DeviceChanged(device=device))
