@@ -198,22 +198,23 @@ class ChildMonitor:
 
         A process that forks and exits in a loop has always moved on when /proc has been read. Each of its
         forks becomes a child of this process, though, and the list of children is read faster than it forks.
+        Parents are killed first: a shell that sees its command killed prints that, as output of the program.
         """
         until = time.monotonic() + _KILL_FOR_S
         before: set[int] = set()
         reads = 0
         while self.reap():
             if time.monotonic() > until:
-                return _descendants()
-            alive = (_own_children() if reads % _QUICK_READS else set()) or _descendants()
+                return set(_descendants())
+            alive = (_own_children() if reads % _QUICK_READS else []) or _descendants()
             reads += 1
             for pid in alive:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            if alive <= before:
+            if before.issuperset(alive):
                 # All of them already have the signal and are ending.
                 time.sleep(0.001)
-            before = alive
+            before = set(alive)
         return set()
 
 
@@ -268,23 +269,23 @@ def _drain(wake: int) -> None:
         os.read(wake, 4096)
 
 
-def _own_children() -> set[int]:
+def _own_children() -> list[int]:
     """The children of this process; empty also where the kernel has no such list."""
     with contextlib.suppress(OSError), open("/proc/thread-self/children", "rb", buffering=0) as file:
-        return {int(pid) for pid in file.read(1 << 20).split()}
-    return set()
+        return [int(pid) for pid in file.read(1 << 20).split()]
+    return []
 
 
-def _descendants() -> set[int]:
-    """All descendants of this process that are not zombies."""
-    parents = _parents()
-    family = {os.getpid()}
-    grown = True
-    while grown:
-        children = {pid for pid, parent in parents.items() if parent in family} - family
-        family |= children
-        grown = bool(children)
-    return family - {os.getpid()}
+def _descendants() -> list[int]:
+    """All descendants of this process that are not zombies, parents before their children."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in _parents().items():
+        children.setdefault(parent, []).append(pid)
+    family = [os.getpid()]
+    for pid in family:
+        # A process cannot be its own descendant, but /proc is not read at one moment.
+        family += (child for child in children.pop(pid, ()) if child != family[0])
+    return family[1:]
 
 
 def _parents() -> dict[int, int]:

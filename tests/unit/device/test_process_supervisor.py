@@ -109,6 +109,28 @@ print(monitor.kill(), monitor.code)
     assert done.stdout == "True\nset() -9\n"
 
 
+def test_a_parent_is_killed_before_its_child() -> None:
+    """A shell that saw its command killed would print that, as if the command had."""
+    code = """
+import os, supervisor
+child = os.fork() or os.execlp("sleep", "sleep", "61")
+# Older processes have lower numbers only until the numbers begin anew.
+supervisor._parents = lambda: {20: 30, 10: 20, 30: os.getpid()}
+monitor = supervisor.ChildMonitor(None, supervisor.StartRequest([], {}), child)
+def record(pid, number):
+    killed.append(pid)
+    if len(killed) == 3:
+        kill(child, number)
+killed, kill, os.kill = [], os.kill, record
+monitor.kill()
+print(killed[:3])
+"""
+    here = Path(supervisor.__file__).parent
+    line = [sys.executable, "-c", code]
+    done = subprocess.run(line, cwd=here, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == "[30, 20, 10]\n"
+
+
 async def test_who_stops_what_watches_over_it_is_killed_all_the_same(router: Router, tmp_path: Path) -> None:
     stop = "kill -STOP $PPID $(cut -d ' ' -f 4 /proc/$PPID/stat)"
     result = await shell(router, f"echo $$ > {tmp_path}/pid; {stop}; sleep 65", timeout=0.3)
