@@ -151,6 +151,12 @@ def parse_query(text: str, now: datetime | None = None) -> Query:
     return Query(tuple(terms), max(since, default=None), min(until, default=None))
 
 
+def quoted(value: str) -> str:
+    """A value, not an empty one, as a query has it that means exactly this value."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def _raw_term(text: str, token: Token) -> _RawTerm:
     field = token.name.lower() if token.name is not None else None
     if field is not None and field not in FIELDS:

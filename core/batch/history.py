@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -19,10 +20,13 @@ from core.audit.events import (
     CommandPrepared,
     CommandRefused,
     Event,
+    EvidenceTaken,
     IntentRecorded,
     Json,
     ResultRecorded,
     RetryScheduled,
+    RunFinished,
+    RunResumed,
     RunStarted,
     StepCancelAsked,
     StepFailed,
@@ -32,7 +36,7 @@ from core.audit.events import (
     event_of,
 )
 from core.audit.projection import CommandState, Progress, Projection
-from core.batch.models import Batch, Cell, CellState, Run, RunState
+from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary
 from core.batch.questions import QuestionEnd, approved, denied, not_answered
 from core.batch.run_state import (
     ActiveRun,
@@ -44,9 +48,9 @@ from core.batch.run_state import (
     settled,
     unexpected,
 )
-from core.dispatch.models import CommandResult
+from core.dispatch.models import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt
-from core.policy.models import Decision
+from core.policy.models import Decision, Moment
 
 
 def rebuild_run(entries: Iterable[Entry]) -> Run:
@@ -60,6 +64,7 @@ def rebuild_run(entries: Iterable[Entry]) -> Run:
     if first is None or first.kind is not Kind.RUN_STARTED or not first.run:
         raise JournalCorrupt("These entries do not begin with the start of a run.", ErrorCode.NOT_FOUND)
     run = _begin(first, first.run)
+    run.put_first_cells(CellState.NOT_STARTED)
     journalled, questions = Projection(), _Questions(run)
     for entry in chain([first], rest):
         event = event_of(entry)
@@ -82,14 +87,51 @@ def rebuild_run(entries: Iterable[Entry]) -> Run:
     return run.whole()
 
 
+# The kinds of entry that `summary_of` needs.
+END_KINDS = (Kind.RUN_STARTED, Kind.RUN_FINISHED, Kind.RUN_RESUMED, Kind.STEP_SETTLED)
+
+
+def summary_of(ends: Sequence[Entry], decided: Iterable[Entry]) -> RunSummary | None:
+    """The summary that `rebuild_run` gives, without the entries of all cells.
+
+    `ends` are all entries of the run of `END_KINDS`, `decided` all `CommandDecided` on its first device, each
+    oldest first. None if these do not tell it: the run has no end, or not its counts in it; a step was
+    settled later; or its first step was not decided on the first device.
+
+    Raises:
+        JournalCorrupt: its start cannot be read.
+    """
+    if not ends or ends[0].kind is not Kind.RUN_STARTED or not ends[0].run:
+        return None
+    run = _begin(ends[0], ends[0].run)
+    first = run.rows[0]
+    for entry in decided:
+        event = event_of(entry)
+        if isinstance(event, CommandDecided) and (entry.step, entry.tool) == (first.id, first.tool):
+            run.decided(run.devices[0], first.id, str(event.decision.get("summary", "")))
+    for entry in ends[1:]:
+        match event_of(entry):
+            case RunFinished(state=state, counts=counts, note=note) if (
+                counts and state in list(RunState) and set(counts) <= set(CellState)
+            ):
+                run.end, run.ended_at, run.note = RunState(state), entry.time, note
+                run.counts = Counter({CellState(name): count for name, count in counts.items()})
+            case RunResumed(by=by):
+                run.resumed_by = by
+            case _:
+                return None
+    return run.summary() if run.end is not None and run.effects else None
+
+
 def _begin(first: Entry, run_id: str) -> ActiveRun:
+    """The run as it was before it had cells."""
     try:
         event = RunStarted.read_with(first.body, "batch", "kind", "devices")
         batch = Batch.model_validate(event.batch)
         carried = dict(_carried(event.carried))
     except (BadInput, ValidationError, KeyError, ValueError, TypeError) as error:
         raise JournalCorrupt(f"Entry {first.seq} is not a run this version can read: {error}") from error
-    run = ActiveRun(
+    return ActiveRun(
         id=run_id,
         batch=batch,
         kind=event.kind_,
@@ -105,8 +147,6 @@ def _begin(first: Entry, run_id: str) -> ActiveRun:
         note=event.note,
         undoes=event.undoes,
     )
-    run.put_first_cells(CellState.NOT_STARTED)
-    return run
 
 
 def _carried(groups: list[Json]) -> Iterator[tuple[tuple[str, str], Carried]]:
@@ -132,6 +172,13 @@ def _bring_up_to_date(
             run.put(_attempted(cell, entry).model_copy(update=_under_way(command)))
         case ResultRecorded() | CommandRefused() if command and command.result is not None:
             run.put(_attempted(cell, entry).model_copy(update=_ended(command, entry.time)))
+        case EvidenceTaken(moment=Moment.AFTER) if entry.call_id == cell.call_id and cell.result is not None:
+            seen = cell.result
+            if event.picture is not None:
+                seen = seen.seen_after(Evidence.model_validate(event.picture))
+            elif event.missing is not None:
+                seen = seen.not_seen_after(event.missing)
+            run.put(cell.model_copy(update={"result": seen}))
         case StepFailed():
             run.put(_failed(cell, event, entry.time))
         case RetryScheduled():

@@ -127,13 +127,13 @@ class EvidenceTaker:
             return result
         try:
             taken = await self._picture(command.request, {}, lasting=True)
-            kept = self._keep(command, taken, "after")
-            return result.model_copy(update={"evidence": [*result.evidence, kept]})
+            return result.seen_after(self._keep(command, taken, Moment.AFTER.value))
         except QuarterdeckError as error:
-            event = EvidenceTaken(moment="after", digest=command.shown.digest, missing=error.message)
+            event = EvidenceTaken(
+                moment=Moment.AFTER.value, digest=command.shown.digest, missing=error.message
+            )
             self._journal.note_late([command_entry(command.request, event, "service")])
-            note = f"{result.note} No picture could be taken after it: {error.message}".strip()
-            return result.model_copy(update={"note": note})
+            return result.not_seen_after(error.message)
 
     async def _picture(
         self, request: CommandRequest, parameters: dict[str, Any], lasting: bool = False

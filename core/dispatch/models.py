@@ -116,3 +116,13 @@ class CommandResult(FrozenModel):
     decision: Decision | None = None
     note: str = ""
     stage: CommandStage | None = None
+
+    def seen_after(self, picture: Evidence) -> CommandResult:
+        """The result with a picture that was taken after the command."""
+        return self.model_copy(update={"evidence": [*self.evidence, picture]})
+
+    def not_seen_after(self, why: str) -> CommandResult:
+        """The result with a note that no picture could be taken after the command."""
+        return self.model_copy(
+            update={"note": f"{self.note} No picture could be taken after it: {why}".strip()}
+        )

@@ -26,12 +26,12 @@ from core.audit.events import (
 )
 from core.audit.journal import Journal
 from core.audit.projection import CommandState
+from core.audit.query import quoted
 from core.dispatch.models import Basis, CommandResult
 from core.errors import ErrorCode
 from core.policy.agents import PREFIX
 from core.policy.models import Decision
 from core.service.api.models import AgentCommand, AgentCommandPage, AgentTally, CommandFate
-from core.service.previews import quoted
 
 MOST_COMMANDS = 50
 MOST_SHOWN = 4_000

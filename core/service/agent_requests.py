@@ -14,10 +14,10 @@ from typing import Any
 from core.audit.entries import Kind
 from core.audit.events import RunStarted
 from core.audit.journal import Journal
+from core.audit.query import quoted
 from core.batch.models import Batch, Step, flatten
 from core.batch.runner import Runner
 from core.errors import BadInput
-from core.service.previews import quoted
 
 LONGEST_ID = 200
 _PAGE = 200

@@ -18,11 +18,11 @@ from core.audit.events import (
     event_of,
 )
 from core.audit.journal import Journal
+from core.audit.query import quoted
 from core.dispatch.command_request import shows_whole_screen
 from core.fleet.device_state import PersistedState
 from core.fleet.models import Health, HealthChange, PastCall, Refusal
 from core.fleet.tool_search import Results
-from core.service.previews import quoted
 
 PAGE = 500
 # Pages of entries to search. A device with no entry in them is shown without its past.
@@ -78,7 +78,7 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Per
 async def changes_before(journal: Journal, device: str, before: str) -> list[HealthChange]:
     """A device's connects and disconnects before the time `before`; oldest first."""
     kinds = f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST}"
-    page = await journal.query(f'{kinds} device:"{device}"', limit=CHANGES)
+    page = await journal.query(f"{kinds} device:{quoted(device)}", limit=CHANGES)
     return [_change(entry) for entry in reversed(page.entries) if entry.time < before]
 
 

@@ -16,7 +16,7 @@ from core.approvals.models import Approval
 from core.approvals.preview_models import NOT_THERE, Preview, Region
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
-from core.audit.query import Query
+from core.audit.query import Query, quoted
 from core.controls import PROGRAM_NAMES, Node, meant, search_for
 from core.dispatch.models import CommandResult
 from core.dispatch.stale_target import Screenshot, with_screen_position
@@ -231,11 +231,6 @@ class Previewer:
                 taken_at = told.get("taken_at")
                 return told, picture, taken_at if isinstance(taken_at, str) else entry.time
         return None
-
-
-def quoted(value: str) -> str:
-    """A value quoted for the journal's query language."""
-    return '"' + value.replace('"', "") + '"'
 
 
 def _encoding(given: dict[str, Any]) -> str:

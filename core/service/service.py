@@ -21,6 +21,7 @@ from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
 from core.audit.entries import Kind
 from core.audit.events import PolicyBroken, PolicyLoaded, ServiceStarted, ServiceStopped
 from core.audit.journal import Journal
+from core.audit.query import quoted
 from core.batch.execution import Environment
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
@@ -59,6 +60,7 @@ from core.service.console import (
     WorkProgressed,
 )
 from core.service.device_history import refusals_before, remembered_devices
+from core.service.ended_runs import EndedRuns
 from core.service.event_hub import EventHub
 from core.service.garbage import GarbageCollector
 from core.service.live_view import LiveView
@@ -106,7 +108,7 @@ class Service:
         self.verified: VerifyReport | None = None
         self._verifications_begun = 0
         self._verified_by = 0
-        self.ended_runs: dict[str, RunSummary] = {}
+        self.ended_runs = EndedRuns()
         self.on_shutdown_asked = asyncio.Event()
         self._lock = lock
         self._journal_changes: Coalescer[str] = Coalescer(self._tell_journal)
@@ -224,7 +226,7 @@ class Service:
             )
         for run in self.policy.grants.runs:
             # `recover` has ended the runs that were active when the last service ended.
-            if (await self.journal.query(f'kind:{Kind.RUN_FINISHED} run:"{run}"', limit=1)).entries:
+            if (await self.journal.query(f"kind:{Kind.RUN_FINISHED} run:{quoted(run)}", limit=1)).entries:
                 self.policy.grants.end_run(run)
         self.runner.next_number = await self._next_run_number()
         self.fleet.add(NAME, list(self.settings.this_computer_tags))

@@ -180,7 +180,7 @@ def test_a_fork_bomb_without_the_sandbox_fills_its_cage_and_the_keeper_ends_it()
 def test_what_stays_in_its_cage_too_long_is_ended_and_fails_its_test() -> None:
     with (
         pytest.raises(AssertionError, match="the keeper had to"),
-        cage(8, 1) as made,
+        cage(8, 3) as made,
         caged(made, "-", "-", "echo in; sleep 314.5", "0") as process,
     ):
         said, _ = process.communicate(timeout=PATIENCE_S)

@@ -120,10 +120,18 @@ def cage(most: int, seconds: float) -> Iterator[Cage]:
 
 
 def keep(made: Cage, seconds: float) -> int:
-    """Until standard input is closed or the time is over; then nothing in the cage lives on."""
+    """Until standard input is closed or the time is over; then nothing in the cage lives on.
+
+    The time of a group begins when something is in it: a Python enters it, which takes its time to start.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    told, _, _ = select.select([sys.stdin], [], [], seconds)
+    told = False
+    until = time.monotonic() + seconds if made.group is None else None
+    while not told and (until is None or time.monotonic() < until):
+        if until is None and made.count():
+            until = time.monotonic() + seconds
+        told = bool(select.select([sys.stdin], [], [], _LOOK_EVERY_MS / 1000)[0])
     if made.group is not None:
         end_all(made.group)
     elif not told:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from core.audit.query import FIELDS, SYNTAX
+from core.audit.query import FIELDS, SYNTAX, quoted
 from core.query_tokens import Token, tokens
 
 TIME_FIELDS = ("since", "until")
@@ -71,15 +71,15 @@ def slot_at(text: str, cursor: int) -> Slot:
     if span.field is None or cursor < span.value_start:
         start = min(cursor, span.start + span.negated)
         return Slot("key", "", text[start:cursor], start, span.end if span.field is None else cursor)
-    start, quoted, escaped = span.value_start, False, False
+    start, in_quotes, escaped = span.value_start, False, False
     for place in range(span.value_start, cursor):
         if text[place] == '"' and not escaped:
-            quoted = not quoted
-        elif text[place] == "," and not quoted:
+            in_quotes = not in_quotes
+        elif text[place] == "," and not in_quotes:
             start = place + 1
-        escaped = quoted and text[place] == "\\" and not escaped
+        escaped = in_quotes and text[place] == "\\" and not escaped
     end = span.end
-    if (comma := text.find(",", cursor, span.end)) >= 0 and not quoted:
+    if (comma := text.find(",", cursor, span.end)) >= 0 and not in_quotes:
         end = comma
     return Slot("value", span.field, text[start:cursor].strip('"'), start, end)
 
@@ -88,8 +88,7 @@ def quoted_value(value: str) -> str:
     """A value as it must be written so that it means itself."""
     if value and not _NEEDS_QUOTES.search(value):
         return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return quoted(value)
 
 
 def completed(text: str, slot: Slot, choice: str) -> tuple[str, int]:

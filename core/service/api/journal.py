@@ -6,6 +6,7 @@ from core.audit.entries import Entry
 from core.audit.events import event_of
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
 from core.audit.projection import CommandState
+from core.audit.query import quoted
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode
 from core.policy.models import Decision
@@ -16,7 +17,6 @@ from core.service.api.client import Client, ClientApi
 from core.service.api.models import CommandRecord, EntryPage, Proof
 from core.service.api.run_reader import RunReader
 from core.service.console import JournalApi
-from core.service.previews import quoted
 
 MOST_NUMBERS = 10_000
 FACETS_LOOKED_AT = 200

@@ -6,14 +6,16 @@ at once; values are read for some of its devices, no more than fill a page, or f
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from core.audit.entries import Entry
+from core.audit.entries import Entry, Kind
 from core.audit.projection import keep_values
+from core.audit.query import quoted
 from core.batch.held_values import bytes_of
-from core.batch.history import rebuild_run
+from core.batch.history import END_KINDS, rebuild_run, summary_of
 from core.batch.models import Batch, Cell, CellPage, Run, RunState, RunSummary
 from core.batch.run_state import ActiveRun, with_result
 from core.dispatch.models import CommandResult
@@ -24,6 +26,10 @@ MOST_CELLS = 1_000
 # Bytes, as JSON, of the values that a page takes from the journal. With those in memory (`MOST_HELD`) they
 # fit into one answer of the API.
 MOST_BYTES = 16 * 1024 * 1024
+
+# Beyond these a summary is made from all entries.
+_MOST_ENDS = 20
+_MOST_DECIDED = 200
 
 Place = tuple[str, str]
 
@@ -75,22 +81,54 @@ class RunReader:
         """
         if (live := self.live(run)) is not None:
             return live.summary()
-        summary = self._service.ended_runs.get(run)
+        kept = self._service.ended_runs
+        summary = kept.get(run)
         if summary is None:
+            changes = kept.changes
             try:
-                summary = (await self.states(run)).summary
+                summary = await self._summary_at_end(run) or (await self.states(run)).summary
             except JournalError as error:
                 return _unreadable(run, error)
-            self._service.ended_runs[run] = summary
+            if (live := self.live(run)) is not None:
+                # It had just begun: the journal has the start of a run before memory has the run.
+                return live.summary()
+            # While the journal cannot be written, it may lack the end of a run.
+            if summary.ended_at is not None:
+                kept.put(summary, changes)
         self._client.check_own(summary.actor, run)
         return summary
+
+    async def _summary_at_end(self, run: str) -> RunSummary | None:
+        """The summary of an ended run from a few of its entries; None if that takes all of them.
+
+        All of them take a second for ten thousand cells, and a page of the list of runs may have many such
+        runs.
+        """
+        journal = self._service.journal
+        await journal.settle()
+        kinds = ",".join(END_KINDS)
+        try:
+            ends = await journal.query(f"run:{quoted(run)} kind:{kinds}", after=0, limit=_MOST_ENDS)
+        except BadInput:
+            # Empty, or longer than a query: no run has such an id.
+            return None
+        if ends.next_after is not None or all(entry.kind is not Kind.RUN_FINISHED for entry in ends.entries):
+            return None
+        devices = ends.entries[0].body.get("devices")
+        if not isinstance(devices, list) or not devices:
+            return None
+        of_first = f"run:{quoted(run)} kind:{Kind.COMMAND_DECIDED} device:{quoted(str(devices[0]))}"
+        decided = await journal.query(of_first, after=0, limit=_MOST_DECIDED)
+        if decided.next_after is not None:
+            return None
+        # The start of a run over a thousand devices takes some milliseconds to read.
+        return await asyncio.to_thread(summary_of, ends.entries, decided.entries)
 
     async def batch(self, run: str) -> Batch:
         """The batch of a run; of an ended one, secret arguments are redacted."""
         if (live := self.live(run)) is not None:
             return live.batch
-        # Only the entries of no device are read.
-        return (await self._service.journal.fold_run(run, rebuild_run, [])).batch
+        return (await self._read(run, [], _Values())).batch
 
     async def first_page(self, run: str) -> Run:
         """A run with the cells of its first devices.
@@ -98,10 +136,10 @@ class RunReader:
         Raises:
             BadInput: there is no such run for this client (NOT_FOUND).
         """
-        live = self.live(run)
-        known = live.without_cells() if live is not None else await self.states(run)
-        cells, following = await self._page(run, known.summary, 0, MOST_CELLS)
-        return known.model_copy(update={"cells": cells, "next": following})
+        live, summary = self.live(run), await self.summary(run)
+        known = live.without_cells() if live is not None else await self._read(run, [], _Values())
+        cells, following = await self._page(run, summary, 0, MOST_CELLS)
+        return known.model_copy(update={"summary": summary, "cells": cells, "next": following})
 
     async def page(self, run: str, after: int, limit: int) -> CellPage:
         """The cells of some devices of a run, from the device with the index `after`.

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from core.audit.entries import Kind
 from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
+from core.audit.query import quoted
 from core.batch.expression_trial import AskedExpression, ExpressionTrials, Known, try_expressions
 from core.batch.expressions import DeviceFacts
 from core.batch.held_values import steps_read
@@ -50,7 +51,6 @@ from core.service.api.run_reader import Place, RunReader, no_such_cell
 from core.service.api.undo import make_undo_plan, start_undo
 from core.service.console import RunsApi
 from core.service.envelope import Alternative, Envelope, cell_envelope
-from core.service.previews import quoted
 from core.service.run_devices import RunDevices
 
 MOST_RUNS = 200
@@ -170,7 +170,7 @@ class LocalRuns(ClientApi, RunsApi):
             inputs=inputs,
             resumption=resumption,
         )
-        service.ended_runs.pop(run, None)
+        service.ended_runs.changed(run)
         return await self._reader.first_page(live.id)
 
     def _inputs_of(self, before: Run, secrets: dict[str, Any]) -> Inputs:
@@ -210,7 +210,7 @@ class LocalRuns(ClientApi, RunsApi):
         return f"The saved batch {batch.name} is another one now; this run has the batch of the first run."
 
     async def settle(self, run: str, device: str, step: str, outcome: Literal["done", "not_done"]) -> Cell:
-        summary = (await self._reader.states(run)).summary
+        summary = await self._reader.summary(run)
         _, cell = await self._reader.cell(run, device, step)
         if not summary.state.ended:
             raise Refused(f"{run} has not ended; wait for it, or cancel it.")
@@ -224,7 +224,7 @@ class LocalRuns(ClientApi, RunsApi):
         entry = event.entry(self._client.actor, run=run, step=step, device=device, tool=cell.tool)
         await self._service.journal.append(entry)
         cell = settled(cell, done=event.done, by=self._client.actor)
-        self._service.ended_runs.pop(run, None)
+        self._service.ended_runs.changed(run)
         live = self._service.runner.find(run)
         if live is not None:
             self._service.runner.replace(live, cell)

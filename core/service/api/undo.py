@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from core.audit.entries import Entry, Kind
+from core.audit.query import quoted
 from core.batch.models import Run
 from core.batch.run_state import ActiveRun
 from core.batch.runner import Undoing
@@ -20,7 +21,6 @@ from core.batch.undo_plan import (
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.tool_catalog import YieldTimer
-from core.service.previews import quoted
 from core.service.service import Service
 
 _PAGE = 1_000

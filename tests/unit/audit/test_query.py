@@ -24,6 +24,7 @@ from core.audit.query import (
     Term,
     TextTerm,
     parse_query,
+    quoted,
 )
 from core.audit.search import facets_of, histogram_of
 from core.audit.store import connect
@@ -201,9 +202,8 @@ words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 
 @given(st.lists(words, min_size=1, max_size=4), st.booleans())
 def test_quoted_values_mean_themselves(values, negated):
-    quoted = ['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]
     bang = "!" if negated else ""
-    query = parse_query(f"{bang}device:{','.join(quoted)} {bang}{quoted[0]}")
+    query = parse_query(f"{bang}device:{','.join(map(quoted, values))} {bang}{quoted(values[0])}")
     patterns = tuple(Pattern((value,)) for value in values)
     assert query.terms == (TextTerm("device", patterns, negated), FreeTerm(values[0], negated))
 

@@ -14,11 +14,14 @@ from PIL import Image, ImageDraw
 from core.aip.messages import Command, Result, ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry
+from core.batch.history import rebuild_run
+from core.batch.models import Batch
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from core.replay.timeline import build_timeline
+from tests.fakes.journalled_runs import run_start
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
@@ -137,6 +140,28 @@ class TestEvidence:
             one for one in await rig.entries("kind:result_recorded") if one.call_id == result.call_id
         ]
         assert outcome.blobs == [result.evidence[0].blob]
+
+    @pytest.mark.parametrize("broken", ["", "tool_failed: gone"])
+    async def test_a_run_that_is_read_back_has_them_as_well(self, rig: Rig, screen: Screen, broken: str):
+        def write(command: Command) -> Any:
+            screen.broken = broken
+            return {"ok": True}
+
+        rig.policy.path.write_text(BOTH)
+        rig.tools.answers["write_file"] = write
+        steps = [{"id": "write", "tool": "write_file", "with": WRITE}]
+        batch = Batch.model_validate({"name": "seen", "steps": steps})
+        await rig.journal.append(run_start("r-0001", batch, [DEVICE]))
+        request = CommandRequest(DEVICE, "write_file", WRITE, "operator:anna", run="r-0001", step="write")
+        call = rig.tasks.spawn("call", rig.dispatcher.dispatch(request))
+        await approve(rig)
+        result = await call
+        await rig.journal.settle()
+        [cell] = rebuild_run(await rig.journal.entries_of_run("r-0001")).cells
+        assert cell.result is not None
+        assert (cell.result.evidence, cell.result.note) == (result.evidence, result.note)
+        assert [one.what for one in result.evidence] == (["before"] if broken else ["before", "after"])
+        assert bool(result.note) == bool(broken)
 
     async def test_each_picture_is_a_command_of_its_own(self, rig: Rig):
         rig.policy.path.write_text(BOTH)

@@ -5,37 +5,34 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from core.audit import search
 from core.audit.entries import Entry, NewEntry
-from core.audit.events import RunStarted, StepSkipped
+from core.audit.events import CommandDecided, EntryFields, RunFinished, StepSkipped
 from core.batch import history
-from core.batch.models import Batch
+from core.batch.models import Batch, CellState, RunState
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 from core.home import Home
+from core.service.api import run_reader
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import open_service
+from tests.fakes.journalled_runs import run_start
 
 DEVICES = [f"d-{number:03d}" for number in range(200)]
 
 
-async def write_run(service: Service) -> None:
+async def write_run(service: Service, devices: list[str] = DEVICES, *more: NewEntry) -> None:
+    """Write a run of one step, which is skipped on each device, and what else is given."""
     batch = Batch.model_validate({"name": "test", "steps": [{"id": "a", "tool": "read"}]})
-    started = RunStarted(
-        batch=batch.model_dump(mode="json", by_alias=True),
-        kind_="batch",
-        devices=DEVICES,
-        devices_hash="",
-        said="",
-    )
-    entries: list[NewEntry] = [started.entry("operator:anna", run="r-0001")]
-    for device in DEVICES:
+    entries = [run_start("r-0001", batch, devices)]
+    for device in devices:
         skipped = StepSkipped(why="cancelled")
         entries.append(skipped.entry("service", run="r-0001", step="a", device=device, tool="read"))
-    await service.journal.append_many(entries)
+    await service.journal.append_many([*entries, *more])
 
 
 @pytest.fixture
@@ -76,8 +73,8 @@ async def test_a_run_is_read_one_entry_after_the_other_and_not_on_the_loop(
         monkeypatch.setattr(history, "_begin", begin)
         run = await LocalConsole(service, "operator:anna").runs.get("r-0001")
         assert [cell.note for cell in run.cells] == ["cancelled"] * len(DEVICES)
-        # Once for the states of its cells, and once for the values of a page.
-        assert len(alive) == 2 * (len(DEVICES) + 1)
+        # Once for the states of its cells, as it has no end, and once for a page of values; its start alone.
+        assert len(alive) == 2 * (len(DEVICES) + 1) + 1
         # The service's start decodes entries of its own.
         assert set(alive) == {alive[0]}
         assert threading.main_thread() not in threads
@@ -104,3 +101,35 @@ async def test_a_run_that_is_not_there_is_not_found(home: Home) -> None:
         with pytest.raises(BadInput) as refused:
             await LocalConsole(service, "operator:anna").runs.get("r-0009")
         assert refused.value.code is ErrorCode.NOT_FOUND
+
+
+async def entries_read(home: Home, devices: list[str], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries of a run over these devices are decoded to list it, and then for its first page."""
+    decoded: list[bytes] = []
+    real = search.decode
+    async with open_service(home) as service:
+        decided = CommandDecided(decision={"summary": "reads the disk"}, tags=None, production=None)
+        counts = {CellState.NOT_STARTED.value: len(devices)}
+        place: EntryFields = {"run": "r-0001", "step": "a", "device": devices[0], "tool": "read"}
+        end = RunFinished(state=RunState.CANCELLED, counts=counts, note="Enough.")
+        decision = decided.entry("policy", **place, call_id="c-1")
+        await write_run(service, devices, decision, end.entry("service", run="r-0001"))
+        monkeypatch.setattr(search, "decode", lambda data: decoded.append(data) or real(data))
+        [run] = await LocalConsole(service, "operator:anna").runs.list()
+        assert (run.counts, run.effect) == ({CellState.NOT_STARTED: len(devices)}, "reads the disk")
+        assert (run.state, run.note, run.devices) == (RunState.CANCELLED, "Enough.", devices)
+        for_list = len(decoded)
+        page = await LocalConsole(service, "operator:anna").runs.get("r-0001")
+        assert (page.summary, [cell.device for cell in page.cells]) == (run, devices[:2])
+    return [for_list, len(decoded) - for_list]
+
+
+async def test_the_list_and_the_first_page_of_a_run_take_no_more_entries_when_it_has_more_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_reader, "MOST_CELLS", 2)
+    small, large = [
+        await entries_read(Home(tmp_path / str(count)).create(), DEVICES[:count], monkeypatch)
+        for count in (3, len(DEVICES))
+    ]
+    assert small == large

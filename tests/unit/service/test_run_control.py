@@ -11,6 +11,8 @@ from core.audit.entries import Kind
 from core.batch.models import Batch, CellState, Run, RunState
 from core.errors import BadInput, Refused
 from core.home import Home
+from core.service.api.client import Client
+from core.service.api.run_reader import RunReader
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.agents import agent_of
@@ -95,6 +97,17 @@ async def test_an_agent_controls_its_own_runs_only(service: Service):
             await read(run.summary.id, "this-computer", "look")
     own = await ended(service, await agent.runs.start(batch_of(LOOK, FAILS)))
     assert (await agent.runs.resume(own.summary.id)).summary.resumes == own.summary.id
+
+
+@pytest.mark.parametrize("number", ['a"b', "ends\\", "x*,y z", "line\nbreak"])
+async def test_an_agent_s_request_is_known_again_by_its_id_whatever_is_in_it(service: Service, number: str):
+    agent = await agent_of(service, "clerk")
+    asked = await agent.runs.call("this-computer", "get_system_info", {}, request_id=number)
+    first = await agent.runs.wait(asked.summary.id, PATIENCE)
+    service.runner._runs.clear()  # as after a restart
+    again = await agent.runs.call("this-computer", "get_system_info", {}, request_id=number)
+    assert again.summary.id == first.summary.id
+    assert len((await service.journal.query(f"kind:{Kind.COMMAND_SENT}")).entries) == 1
 
 
 async def test_inputs_are_checked_before_anything_starts(service: Service):
@@ -183,3 +196,22 @@ async def test_each_result_is_told_to_the_collector_of_garbage(
     monkeypatch.setattr(service.garbage, "result_came", lambda: told.append("one"))
     await played(service, LOOK, {**LOOK, "id": "again"}, FAILS)
     assert told == ["one"] * 3
+
+
+async def test_a_list_has_the_summaries_that_all_entries_of_each_run_give(service: Service):
+    console, reader = LocalConsole(service, "operator:anna"), RunReader(Client(service, "operator:anna"))
+    done, failed, settled = [await played(service, *steps) for steps in ((LOOK,), (LOOK, FAILS), (FAILS,))]
+    await console.runs.settle(settled.summary.id, "this-computer", "fails", "done")
+    resumed = await ended(service, await console.runs.resume(failed.summary.id))
+    called = await ended(service, await console.runs.call("this-computer", "get_system_info", {}))
+    retried = await played(service, {**FAILS, "retry": {"times": 2, "backoff": 0}})
+    in_memory = [run.summary.id for run in (retried, called, resumed, settled, failed, done)]
+    kept = await console.runs.list()
+    assert [run.id for run in kept] == in_memory
+    service.runner._runs.clear()  # as after many more runs
+    listed = await console.runs.list()
+    whole = [(await reader.states(run.id)).summary for run in listed]
+    assert listed == whole
+    assert [(run.id, run.counts, run.effect, run.resumed_by) for run in listed] == [
+        (run.id, run.counts, run.effect, run.resumed_by) for run in kept
+    ]

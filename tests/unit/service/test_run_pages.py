@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.audit.events import EntryFields, ResultRecorded, RunStarted
-from core.batch.models import Batch, Cell, CellState, Run
+from core.audit.events import EntryFields, ResultRecorded, RunFinished
+from core.batch.models import Batch, Cell, CellState, Run, RunState
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.fleet.models import DeviceSettings
 from core.home import Home
@@ -19,6 +21,7 @@ from core.service.local_console import LocalConsole
 from core.service.pages import every_result, whole_run
 from core.service.service import Service
 from tests.fakes.desk import open_service
+from tests.fakes.journalled_runs import run_start
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home
 from tests.fakes.signing import signing
@@ -72,14 +75,7 @@ async def write_run(
 ) -> None:
     """Write a run of two steps on three devices, each with a value of some 300 bytes."""
     batch = Batch.model_validate({"name": "Looks", "steps": [{"id": step, "tool": "look"} for step in "ab"]})
-    started = RunStarted(
-        batch=batch.model_dump(mode="json", by_alias=True),
-        kind_="batch",
-        devices=DEVICES,
-        devices_hash="",
-        said="",
-    )
-    entries = [started.entry("operator:anna", run=number)]
+    entries = [run_start(number, batch, DEVICES)]
     for device in DEVICES:
         for step in "ab":
             result = CommandResult(
@@ -150,3 +146,41 @@ async def test_a_step_that_is_said_to_be_done_keeps_its_value(home: Home):
         cell = await console.runs.settle("r-0001", "d-2", "b", "done")
         assert (cell.state, cell.settled_by, seen([cell])) == (CellState.DONE, "operator:anna", ["d-2 b "])
         assert seen((await console.runs.get("r-0001")).cells)[3] == "d-2 b "
+
+
+async def test_a_run_that_is_settled_while_it_is_read_is_listed_as_it_is_then(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    async with open_service(home) as service:
+        await write_run(service, "r-0001", status=ResultStatus.FAILURE)
+        console = LocalConsole(service, "operator:anna")
+        read, settled = asyncio.Event(), asyncio.Event()
+        fold = service.journal.fold_run
+
+        async def slowly(*arguments: Any) -> Any:
+            found = await fold(*arguments)
+            read.set()
+            await settled.wait()
+            return found
+
+        monkeypatch.setattr(service.journal, "fold_run", slowly)
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+            listing = group.create_task(console.runs.list())
+            await read.wait()
+            monkeypatch.setattr(service.journal, "fold_run", fold)
+            await console.runs.settle("r-0001", "d-2", "b", "done")
+            settled.set()
+        assert [run.counts for run in listing.result()] == [{CellState.FAILED: 6}]
+        counts = {CellState.FAILED: 5, CellState.DONE: 1}
+        assert [run.counts for run in await console.runs.list()] == [counts]
+        assert [run.counts for run in await console.runs.list()] == [counts]
+
+
+async def test_a_run_whose_end_is_not_in_the_journal_yet_is_read_again(home: Home):
+    async with open_service(home) as service:
+        await write_run(service, "r-0001")
+        console = LocalConsole(service, "operator:anna")
+        assert [run.ended_at for run in await console.runs.list()] == [None]
+        finished = RunFinished(state=RunState.DONE, counts={CellState.DONE.value: 6})
+        entry = await service.journal.append(finished.entry("service", run="r-0001"))
+        assert [run.ended_at for run in await console.runs.list()] == [entry.time]
