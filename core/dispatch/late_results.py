@@ -14,7 +14,6 @@ from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import LateAnswerReceived
 from core.audit.models import Page
-from core.audit.query import quoted
 from core.dispatch.live_secrets import LiveSecrets, Redaction
 from core.dispatch.models import Evidence
 from core.dispatch.outcome import failure_in
@@ -108,11 +107,11 @@ class LateResults:
 
     async def _sent_entry(self, call_id: str | None) -> Entry | None:
         """The `COMMAND_SENT` entry of a call, which names its run; None if there is none."""
-        if not call_id:
+        if call_id is None or '"' in call_id:
             return None
         try:
             await self._journal.settle()
-            page = await self._journal.query(f"call:{quoted(call_id)} kind:{Kind.COMMAND_SENT}", limit=1)
+            page = await self._journal.query(f'call:"{call_id}" kind:{Kind.COMMAND_SENT}', limit=1)
         except QuarterdeckError:
             return None
         return page.entries[0] if page.entries else None
