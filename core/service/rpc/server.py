@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 import structlog
-from websockets.asyncio.server import Server, ServerConnection, serve, unix_serve
+from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from core import __version__
@@ -86,8 +86,9 @@ class ControlServer:
             ServiceError: the socket cannot be made.
         """
         self._endpoint = Endpoint.open(self._home, self._unix)
-        listen = serve if self._endpoint.token else unix_serve
-        self._server = await listen(
+        # Not `unix_serve`: from Python 3.13 on it looks up, and later removes, what is then at the socket's
+        # address. That has the number of a folder that is closed again, which may be another file's.
+        self._server = await serve(
             self._serve,
             sock=self._endpoint.sock,
             process_request=self._endpoint.refuse,

@@ -6,6 +6,7 @@ import os
 import stat
 import struct
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from pydantic_core import from_json, to_json
@@ -20,9 +21,9 @@ from core.service.console import API_VERSION
 from core.service.rpc import protocol, transport
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
-from core.service.rpc.transport import port_file
+from core.service.rpc.transport import Endpoint, port_file
 from core.statements import SignedStatement, Statement
-from tests.fakes.control_socket import AGENT_TOKEN, FakeHost, raw
+from tests.fakes.control_socket import AGENT_TOKEN, FakeHost, attaching, raw, serving
 
 
 def signed() -> SignedStatement:
@@ -37,6 +38,29 @@ def signed() -> SignedStatement:
         expires="",
     )
     return SignedStatement(statement=statement, signature="00")
+
+
+async def test_the_number_of_the_sockets_folder_may_be_that_of_another_file_by_then(
+    home: Home, host: FakeHost, monkeypatch: pytest.MonkeyPatch
+):
+    """The socket is bound by it, as the path itself may be too long for an address."""
+    opened = Endpoint.open
+    taken: list[int] = []
+
+    def then_taken(*arguments: Any) -> Endpoint:
+        endpoint = opened(*arguments)
+        taken.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(8))
+        return endpoint
+
+    monkeypatch.setattr(Endpoint, "open", then_taken)
+    try:
+        async with serving(home, host), attaching(home) as attach:
+            await attach("window", "operator:anna")
+            assert len(host.actors) == 1
+        assert not home.socket.exists()
+    finally:
+        for number in taken:
+            os.close(number)
 
 
 class TestAgents:
