@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 from core.batch.models import RunSummary
 
-# Each has the names of the run's devices: 20 KB for a thousand.
+# Each has the names of the run's devices: some 65 KB for a thousand.
 MOST_KEPT = 500
 
 
@@ -23,7 +23,7 @@ class EndedRuns:
 
     @property
     def changes(self) -> int:
-        """How many changes of ended runs there were. To be asked before a summary is read."""
+        """The number of changes of ended runs so far. Read it before you read a summary, for `put`."""
         return self._changes
 
     def get(self, run: str) -> RunSummary | None:
@@ -33,7 +33,7 @@ class EndedRuns:
         return summary
 
     def put(self, summary: RunSummary, changes: int) -> None:
-        """Keep a summary, unless a run has changed while it was read: since there were `changes` of them."""
+        """Keep a summary, unless an ended run has changed since `changes` was read."""
         if changes != self._changes:
             return
         self._summaries[summary.id] = summary

@@ -131,7 +131,8 @@ def keep(made: Cage, seconds: float) -> int:
     while not told and (until is None or time.monotonic() < until):
         if until is None and made.count():
             until = time.monotonic() + seconds
-        told = bool(select.select([sys.stdin], [], [], _LOOK_EVERY_MS / 1000)[0])
+        pause = _LOOK_EVERY_MS / 1000 if until is None else max(0.0, until - time.monotonic())
+        told = bool(select.select([sys.stdin], [], [], pause)[0])
     if made.group is not None:
         end_all(made.group)
     elif not told:

@@ -27,7 +27,8 @@ MOST_CELLS = 1_000
 # fit into one answer of the API.
 MOST_BYTES = 16 * 1024 * 1024
 
-# Beyond these a summary is made from all entries.
+# Entries of `END_KINDS`, and decisions on the first device, that a summary is made from; a run that has more
+# of them is read whole.
 _MOST_ENDS = 20
 _MOST_DECIDED = 200
 
