@@ -95,6 +95,7 @@ class CellDetails(QWidget):
         self.entries.opened.connect(lambda seq: self._nav.open("journal", OpenEntry(seq)))
         self.banner.acted.connect(self._follow_link)
         self._build()
+        actions.renamed.connect(self._show_offers)
 
     def _build(self) -> None:
         self.title = Label("", "head")
@@ -158,19 +159,29 @@ class CellDetails(QWidget):
             self._record.load(lambda console: console.journal.command(call_id), call_id)
         self._show(other)
 
-    def _show(self, other: bool) -> None:
+    def _known_cell(self) -> Cell | None:
+        """The cell on show, with the result that only the journal has."""
         cell = self._cell
+        if cell is not None and cell.result is None and self._known.result is not None:
+            return cell.model_copy(update={"result": self._known.result})
+        return cell
+
+    def _show_offers(self) -> None:
+        """Offer what can be done with the cell; that changes with its run as well, as when that ends."""
+        if (cell := self._known_cell()) is not None:
+            self.cancel.setVisible(not self._actions.cancel_step.reason)
+            self.banner.show_cell(cell, self._look, self._known.denied_by, self._known.late)
+
+    def _show(self, other: bool) -> None:
+        cell = self._known_cell()
         if cell is None:
             return
-        if cell.result is None and self._known.result is not None:
-            cell = cell.model_copy(update={"result": self._known.result})
         self.title.setText(f"{one_line(cell.device)}, {one_line(cell.step)}")
         self.production.set_count(None if self.is_production(cell.device) else 0)
         self.tool.set_text(one_line(cell.tool))
         self.badge.set_verdict(self._look)
-        self.cancel.setVisible(not self._actions.cancel_step.reason)
         self.tick()
-        self.banner.show_cell(cell, self._look, self._known.denied_by, self._known.late)
+        self._show_offers()
         self.result.show_cell(cell, self._look in ("unknown", "refused", "waiting"))
         self._look_for_alternatives(cell)
         output = self._show_outputs(cell, other)

@@ -20,9 +20,10 @@ from app.screens.targets import OpenRun
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
-from core.batch.models import Batch, Run, RunState
+from core.batch.models import Batch, Run, RunState, RunSummary
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home
+from core.service.console import RunChanged
 from core.service.wishes import pairing_change
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.remote_device import RemoteDevice, paired, stands
@@ -107,6 +108,14 @@ class RunsPage:
         found = [one for one in visible(inside or self.screen, QAbstractButton) if one.text() == words]
         assert len(found) == 1, [one.text() for one in visible(inside or self.screen, QAbstractButton)]
         found[0].click()
+
+    def offers(self, words: str) -> bool:
+        """Whether there is something to press with these words."""
+        return any(one.text() == words for one in visible(self.screen, QAbstractButton))
+
+    def tell(self, summary: RunSummary) -> None:
+        """Tell the window of a run, as the service does."""
+        self.bay.desk.state.apply(RunChanged(run=summary))
 
     def dialog(self) -> ResumeDialog | UndoDialog:
         """The dialog that is open."""

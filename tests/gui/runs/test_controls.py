@@ -218,6 +218,25 @@ def test_a_failed_step_is_done_by_hand_after_a_question(theme: Theme, tmp_path: 
     play_runs(theme, tmp_path, scenario)
 
 
+def test_what_can_be_said_of_a_step_is_offered_as_soon_as_its_run_has_ended(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(page: RunsPage) -> None:
+        run = await page.start(read("look", page.work / "missing"))
+        await page.until(RunState.FAILED)
+        page.choose("look")
+        await seen(lambda: page.offers("Done by hand…"))
+        ended = (await page.bay.beside.runs.get(run)).summary
+        # As a change that was told before the run was read, and comes after it.
+        page.tell(ended.model_copy(update={"state": RunState.RUNNING, "ended_at": None}))
+        page.choose("look")
+        await seen(lambda: page.state == RunState.RUNNING.value and not page.offers("Done by hand…"))
+        page.tell(ended)
+        await seen(lambda: page.state == RunState.FAILED.value and page.offers("Done by hand…"))
+
+    play_runs(theme, tmp_path, scenario)
+
+
 def test_a_word_about_a_run_that_only_the_journal_has_shows_at_once(theme: Theme, tmp_path: Path) -> None:
     async def scenario(page: RunsPage) -> None:
         run = await page.start(read("look", page.work / "missing"))
