@@ -38,7 +38,8 @@ from tests.fakes.cutting_proxy import CuttingProxy, Point, cutting_proxy
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.device_process import forked_device
 from tests.fakes.patience import PATIENCE_S
-from tests.fakes.remote_device import expecting, free_port, make_listening_home, running, stands, told
+from tests.fakes.ports import free_port
+from tests.fakes.remote_device import expecting, make_listening_home, running, stands, told
 from tests.fakes.signing import signing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -19,7 +19,8 @@ from core.ids import new_id
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.known_devices import dialled, put_trusted
 from tests.fakes.patience import PATIENCE_S
-from tests.fakes.remote_device import free_port, make_listening_home, running, stands, told
+from tests.fakes.ports import free_port
+from tests.fakes.remote_device import make_listening_home, running, stands, told
 from tests.fakes.service_process import ServiceProcess, service_process
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

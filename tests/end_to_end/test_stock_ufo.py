@@ -24,7 +24,8 @@ from core.home import Home
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.patience import PATIENCE_S
-from tests.fakes.remote_device import free_port, make_listening_home, stands
+from tests.fakes.ports import free_port
+from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.service_process import service_process
 from tests.fakes.signing import anna
 from tests.fakes.stock_ufo import API_KEY, WHY_NOT, StockUfo, stock_servers

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.fakes.patience import PATIENCE_S
+from tests.fakes.ports import free_port
 
 Reply = tuple[int, dict[str, str], bytes]
 
@@ -140,7 +141,7 @@ class Web:
 async def web_server(web: Web | None = None) -> AsyncIterator[Web]:
     """The server, until the context ends; at the port it has, if it has one."""
     web = web or Web()
-    server = await asyncio.start_server(web.serve, "127.0.0.1", web.port)
+    server = await asyncio.start_server(web.serve, "127.0.0.1", web.port or free_port())
     web.port = server.sockets[0].getsockname()[1]
     try:
         yield web

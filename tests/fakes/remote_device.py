@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import itertools
-import os
-import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,27 +51,6 @@ async def expecting(home: Home, key: OperatorKey, name: str) -> AsyncIterator[Ex
         yield Expected(service, console, address.port, parse_qs(address.query)["token"][0])
     finally:
         await service.close()
-
-
-def _ports() -> Iterator[int]:
-    """Ports below those that systems hand out by themselves, each process beginning elsewhere."""
-    lowest, count = 20_000, 12_000
-    for number in itertools.count(os.getpid() * 101):
-        yield lowest + number % count
-
-
-_PORTS = _ports()
-
-
-def free_port() -> int:
-    """A port of loopback that is free, and that nobody gets who asks for any.
-
-    A port that the system chose could be given to the next one who connects or listens before it is used.
-    """
-    for port in _PORTS:
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    raise AssertionError("Ports have no end")
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fakes.patience import PATIENCE_S
+from tests.fakes.ports import free_port
 from tests.fakes.program import ROOT
-from tests.fakes.remote_device import free_port
 
 CHECKOUT = os.environ.get("QUARTERDECK_UFO", "")
 PYTHON = os.environ.get("QUARTERDECK_UFO_PYTHON", "")

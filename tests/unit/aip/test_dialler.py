@@ -24,6 +24,7 @@ from core.aip.tls import Identity, load_or_make_identity, server_context
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.tasks import TaskGroupOwner
 from tests.fakes.aip_house import answer, hear, look, say, soon, success
+from tests.fakes.ports import closed_port
 
 TOKEN = "the-devices-own-token"
 BUSY = "token-of-another-console"
@@ -189,9 +190,9 @@ async def test_a_device_that_has_another_console_says_so_in_words(owner: Owner) 
 
 
 async def test_nobody_there_is_offline(owner: Owner) -> None:
-    async with listening() as there:
-        address = there.address()
-    await refusal(owner.dials(address), DeviceError, ErrorCode.DEVICE_OFFLINE)
+    with closed_port() as port:
+        address = DialAddress("d1", f"ws://127.0.0.1:{port}/ws", TOKEN)
+        await refusal(owner.dials(address), DeviceError, ErrorCode.DEVICE_OFFLINE)
 
 
 async def test_plain_where_tls_was_expected_and_the_reverse_are_told_apart(
@@ -271,28 +272,26 @@ async def test_a_dialler_dials_again_after_each_end_until_it_is_stopped(owner: O
 async def test_a_dialler_waits_longer_after_each_failure_and_says_for_how_long_and_why(
     owner: Owner,
 ) -> None:
-    async with listening() as there:
-        address = there.address()
-    dialler, running = owner.keeps(address, (0.01, 0.05))
-    waits = [await owner.becomes(ConnectorState.WAITING) for _ in range(5)]
-    assert [news.attempt for news in waits] == [1, 2, 3, 4, 5]
-    for news, most in zip(waits, (0.01, 0.02, 0.04, 0.05, 0.05), strict=True):
-        assert most / 2 <= news.wait_s <= most
-        assert "cannot be reached" in news.reason
-    dialler.stop()
-    await soon(running)
+    with closed_port() as port:
+        dialler, running = owner.keeps(DialAddress("d1", f"ws://127.0.0.1:{port}/ws", TOKEN), (0.01, 0.05))
+        waits = [await owner.becomes(ConnectorState.WAITING) for _ in range(5)]
+        assert [news.attempt for news in waits] == [1, 2, 3, 4, 5]
+        for news, most in zip(waits, (0.01, 0.02, 0.04, 0.05, 0.05), strict=True):
+            assert most / 2 <= news.wait_s <= most
+            assert "cannot be reached" in news.reason
+        dialler.stop()
+        await soon(running)
 
 
 async def test_a_kick_ends_the_wait_and_a_stop_does_too(owner: Owner) -> None:
-    async with listening() as there:
-        address = there.address()
-    dialler, running = owner.keeps(address, (3600, 3600))
-    for attempt in (1, 2):
-        assert (await owner.becomes(ConnectorState.WAITING)).attempt == attempt
-        dialler.retry_now()
-    await owner.becomes(ConnectorState.WAITING)
-    dialler.stop()
-    await soon(running)
+    with closed_port() as port:
+        dialler, running = owner.keeps(DialAddress("d1", f"ws://127.0.0.1:{port}/ws", TOKEN), (3600, 3600))
+        for attempt in (1, 2):
+            assert (await owner.becomes(ConnectorState.WAITING)).attempt == attempt
+            dialler.retry_now()
+        await owner.becomes(ConnectorState.WAITING)
+        dialler.stop()
+        await soon(running)
 
 
 async def test_a_device_that_drops_us_at_once_is_not_dialled_at_full_speed(owner: Owner) -> None:

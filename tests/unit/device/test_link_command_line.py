@@ -25,7 +25,7 @@ from core.errors import BadInput
 from tests.fakes.device_process import HERE, run
 from tests.fakes.link_console import TOKEN, Wire, tls_console
 from tests.fakes.patience import PATIENCE_S
-from tests.fakes.remote_device import free_port
+from tests.fakes.ports import free_port
 
 
 async def test_a_paired_device_dials_with_what_was_pasted(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from core.errors import BadInput, Refused
 from core.tasks import TaskGroupOwner
 from tests.fakes.link_console import QUICK, TOKEN, Bench, Wire, command, welcome
 from tests.fakes.patience import PATIENCE_S
+from tests.fakes.ports import free_port
 from tests.fakes.read_shell import NO_READ_SHELL
-from tests.fakes.remote_device import free_port
 
 
 class Listening:

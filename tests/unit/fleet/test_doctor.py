@@ -22,6 +22,7 @@ from core.fleet.rejected_connections import RejectedConnections
 from tests.fakes.aip_house import hear, running_house, say, soon
 from tests.fakes.known_devices import pair, pair_listening
 from tests.fakes.patience import PATIENCE_S
+from tests.fakes.ports import closed_port
 
 ORDER = ["dns", "reach", "tls", "token", "protocol"]
 REGISTER: dict[str, Any] = {"type": "register", "client_type": "device", "client_id": "lab-1", "status": "ok"}
@@ -115,11 +116,8 @@ async def test_a_name_that_nobody_knows(desk):
 
 
 async def test_a_port_where_nothing_listens(desk):
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
-    fails_at(await desk.dialled(f"ws://127.0.0.1:{port}/ws"), "reach", "nothing listens")
+    with closed_port() as port:
+        fails_at(await desk.dialled(f"ws://127.0.0.1:{port}/ws"), "reach", "nothing listens")
 
 
 async def test_a_host_that_swallows_connections(hasty, monkeypatch):

@@ -19,7 +19,8 @@ from core.service.service import Service
 from tests.fakes.awaited import entries_when
 from tests.fakes.full_disk import full_disk_for
 from tests.fakes.patience import PATIENCE_S
-from tests.fakes.remote_device import free_port, make_listening_home
+from tests.fakes.ports import free_port
+from tests.fakes.remote_device import make_listening_home
 from tests.fakes.signing import accepted, signing
 
 
