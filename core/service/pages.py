@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from core.batch.models import Cell, Run
+from collections.abc import AsyncIterator
+
+from core.batch.models import Cell, Run, RunSummary
 from core.service.console import RunsApi
 from core.service.envelope import Envelope
 
 
-async def whole_run(runs: RunsApi, first: Run, known: dict[tuple[str, str], Cell] | None = None) -> Run:
-    """The run of which `first` is the first page, with all its cells.
-
-    They are put into `known` page by page, by device and step, so that the caller can put in what changes
-    while the rest is read.
-    """
-    cells = {} if known is None else known
-    cells |= {(cell.device, cell.step): cell for cell in first.cells}
-    summary, after = first.summary, first.next
+async def cell_pages(runs: RunsApi, first: Run) -> AsyncIterator[tuple[RunSummary, list[Cell]]]:
+    """All cells of the run of which `first` is the first page, with the run as it was for each page."""
+    yield first.summary, first.cells
+    after = first.next
     while after is not None:
-        page = await runs.cells(summary.id, after, limit=1_000)
-        cells |= {(cell.device, cell.step): cell for cell in page.cells}
-        summary, after = page.run, page.next
-    return first.model_copy(update={"summary": summary, "cells": list(cells.values()), "next": None})
+        page = await runs.cells(first.summary.id, after, limit=1_000)
+        yield page.run, page.cells
+        after = page.next
+
+
+async def whole_run(runs: RunsApi, first: Run) -> Run:
+    """The run of which `first` is the first page, with all its cells."""
+    cells: list[Cell] = []
+    async for summary, page in cell_pages(runs, first):
+        cells += page
+        first = first.model_copy(update={"summary": summary})
+    return first.model_copy(update={"cells": cells, "next": None})
 
 
 async def every_result(runs: RunsApi, run: str) -> list[Envelope]:

@@ -31,6 +31,7 @@ from app.widgets.buttons import IconButton, Segmented
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import hbox, vbox
 from core.batch.models import Cell, CellState
+from core.batch.run_state import with_result
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord
 from core.service.envelope import Alternative
@@ -160,10 +161,14 @@ class CellDetails(QWidget):
         self._show(other)
 
     def _known_cell(self) -> Cell | None:
-        """The cell on show, with the result that only the journal has."""
-        cell = self._cell
-        if cell is not None and cell.result is None and self._known.result is not None:
-            return cell.model_copy(update={"result": self._known.result})
+        """The cell on show, with the result or the value that only the journal has."""
+        cell, known = self._cell, self._known.result
+        if cell is None or known is None:
+            return cell
+        if cell.result is None:
+            return cell.model_copy(update={"result": known})
+        if cell.result.result is None and known.result is not None:
+            return with_result(cell, result=known.result, note=known.note)
         return cell
 
     def _show_offers(self) -> None:

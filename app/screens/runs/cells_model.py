@@ -9,6 +9,7 @@ from PySide6.QtCore import QModelIndex, QObject, Qt, Signal
 from app.items.keyed_model import Index
 from app.items.matrix import MatrixModel
 from app.records.run_text import GROUPS, NEEDS_A_LOOK, cell_words, group_of, look_key, matches
+from app.screens.runs.held_cells import HeldCells
 from app.theme.status_styles import cell_look
 from app.widgets.labels import escaped_tooltip
 from core.batch.course import waves_of
@@ -30,6 +31,7 @@ class CellsModel(MatrixModel[Cell]):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.summary: RunSummary | None = None
+        self._held = HeldCells()
         self._looks: dict[tuple[str, str], str] = {}
         self._chosen = ""
         self._waves: dict[str, int] = {}
@@ -40,11 +42,14 @@ class CellsModel(MatrixModel[Cell]):
 
     # What is shown
 
-    def show_run(self, run: Run) -> None:
-        """Show the cells of a run; of another run, with no filter. Of the same run only what is new."""
+    def show_run(self, run: Run, held: HeldCells) -> None:
+        """Show the cells of a run, which are in `held`; of another run, with no filter.
+
+        Of the same run only what is new.
+        """
         other = self.summary is None or self.summary.id != run.summary.id
         if not (other or self._chosen) and self._has_places_of(run):
-            self._take_cells(run)
+            self._take_cells(run, held)
             return
         if other:
             self._chosen = ""
@@ -53,7 +58,7 @@ class CellsModel(MatrixModel[Cell]):
         waves = waves_of(run.batch.rollout, run.summary.devices)
         self.wave_count = len(waves)
         self._waves = {device: number for number, wave in enumerate(waves, 1) for device in wave}
-        self._cells = {(cell.device, cell.step): cell for cell in run.cells}
+        self._hold(held)
         self._look_again()
         self._arrange()
         self.endResetModel()
@@ -63,12 +68,15 @@ class CellsModel(MatrixModel[Cell]):
         known = self.summary
         return known is not None and (known.devices, known.steps) == (run.summary.devices, run.summary.steps)
 
-    def _take_cells(self, run: Run) -> None:
+    def _take_cells(self, run: Run, held: HeldCells) -> None:
         self.summary = run.summary
-        self._cells = {(cell.device, cell.step): cell for cell in run.cells}
+        self._hold(held)
         self._look_again()
         self._all_changed()
         self.counted.emit()
+
+    def _hold(self, held: HeldCells) -> None:
+        self._held, self._cells = held, held.cells
 
     def _all_changed(self) -> None:
         if self._devices:
@@ -79,7 +87,8 @@ class CellsModel(MatrixModel[Cell]):
         """Show nothing."""
         self.beginResetModel()
         self.summary = None
-        self._cells, self._looks = {}, {}
+        self._hold(HeldCells())
+        self._looks = {}
         self._set_heads((), ())
         self.counts.clear()
         self.endResetModel()
@@ -118,7 +127,8 @@ class CellsModel(MatrixModel[Cell]):
         if place not in self._cells or self.summary is None or cell.run != self.summary.id:
             return
         before, look = self._looks[place], look_key(cell, self.summary.state.ended)
-        self._cells[place], self._looks[place] = cell, look
+        self._held.put(cell)
+        self._looks[place] = look
         if look not in _NOT_BEGUN:
             self.present_wave = max(self.present_wave, self._waves.get(cell.device, 0))
         if (index := self.index_of(cell.device, cell.step)).isValid():
@@ -128,10 +138,12 @@ class CellsModel(MatrixModel[Cell]):
             self.counts[group_of(look)] += 1
             self.counted.emit()
 
-    def cells_of(self, step: str) -> list[Cell]:
-        """The cells of a step, in the order of the run's devices."""
+    def cells_of(self, step: str) -> tuple[list[Cell], int]:
+        """A step's cells in the order of the run's devices, and how many more are without their value."""
         devices = self.summary.devices if self.summary is not None else []
-        return [cell for device in devices if (cell := self._cells.get((device, step))) is not None]
+        cells = [cell for device in devices if (cell := self._cells.get((device, step))) is not None]
+        whole = [cell for cell in cells if self._held.has_value(cell)]
+        return whole, len(cells) - len(whole)
 
     @property
     def chosen(self) -> str:

@@ -96,14 +96,15 @@ class ResultsPane(QWidget):
     opened = Signal(str, str)
     step_chosen = Signal(str)
 
-    def __init__(self, link: ConsoleLink, cells_of: Callable[[str], Sequence[Cell]]) -> None:
-        """`cells_of` gives the cells of a step as they are now."""
+    def __init__(self, link: ConsoleLink, cells_of: Callable[[str], tuple[list[Cell], int]]) -> None:
+        """`cells_of` gives the cells of a step as they are now, and how many more are without their value."""
         super().__init__()
         set_surface(self, "base")
         self.setAccessibleName("Results")
         self._cells_of = cells_of
         self._run, self._step = "", ""
         self._groups: list[ResultGroup] = []
+        self._left_out = 0
         self._grouping = Query(self, link, self._show_groups, self._say_problem, "compare the results")
         self._rows = Query(self, link, self._show_rows, self._say_problem, "lay the results out")
         self._searching = Query(self, link, self._show_hits, self._say_problem, "search the results")
@@ -181,7 +182,8 @@ class ResultsPane(QWidget):
             self._look_soon.start()
 
     def _look(self) -> None:
-        cells, key = list(self._cells_of(self._step)), (self._run, self._step)
+        cells, self._left_out = self._cells_of(self._step)
+        key = (self._run, self._step)
 
         async def group(_console: Console) -> list[ResultGroup]:
             return await asyncio.to_thread(group_results, cells)
@@ -191,13 +193,16 @@ class ResultsPane(QWidget):
 
         if cells:
             self._grouping.load(group, key)
+        elif self._left_out:
+            self._grouping.forget()
+            self._show_groups([])
         if cells and self.isVisible() and self.kind.current() == "table":
             self._rows.load(lay_out, key)
 
     def _show_groups(self, groups: list[ResultGroup]) -> None:
         self._groups = groups
         self.problem.hide()
-        self.grouped.emit(in_words(groups))
+        self.grouped.emit(self._alike_words)
         self._say_words()
         self.groups.show_rows(groups)
         if self.groups.current_key() == "" and groups:
@@ -242,10 +247,21 @@ class ResultsPane(QWidget):
         """Say what the view in front shows; a search says it itself."""
         found = self._rows.value
         if self._page == _GROUPS:
-            self.words.setText(in_words(self._groups))
+            self.words.setText(self._alike_words)
         elif self._page == _TABLE and found is not None:
             left = f", {count_words(found.left)} rows or columns are not shown" if found.left else ""
-            self.words.setText(f"{plural(len(found.rows), 'row')}{left}")
+            self.words.setText(_joined(f"{plural(len(found.rows), 'row')}{left}", self._left_words))
+
+    @property
+    def _left_words(self) -> str:
+        """How many results are not compared; an export has them all."""
+        if not self._left_out:
+            return ""
+        return f"{plural(self._left_out, 'large result')} in the journal only, not compared"
+
+    @property
+    def _alike_words(self) -> str:
+        return _joined(in_words(self._groups) if self._groups else "", self._left_words)
 
     @property
     def _page(self) -> int:
@@ -311,6 +327,10 @@ class ResultsPane(QWidget):
         """Take the keyboard."""
         views = (self.groups, self.table, self.hits)
         views[self.stack.currentIndex()].setFocus(Qt.FocusReason.OtherFocusReason)
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
 
 
 def _value_column(name: str, last: bool) -> Column[ResultRow]:

@@ -12,6 +12,7 @@ from app.screens.runs.actions import RunActions
 from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.export_bar import ExportBar
 from app.screens.runs.header import RunHeader, rules_words, show_notice
+from app.screens.runs.held_cells import HeldCells
 from app.screens.runs.inline_confirm import InlineConfirm
 from app.screens.runs.layout import RunsLayout
 from app.screens.runs.matrix_view import RunMatrix
@@ -31,7 +32,7 @@ from app.widgets.util import debounce
 from core.batch.models import Cell, CellState, Run, RunSummary
 from core.errors import QuarterdeckError
 from core.service.console import Console
-from core.service.pages import whole_run
+from core.service.pages import cell_pages
 
 TICK_MS = 1000
 # Moving through the list with a held key must not ask for every run it passes.
@@ -50,7 +51,7 @@ class RunsScreen(Screen):
         set_surface(self, "base")
         self._run: Run | None = None
         # The cells of the run that is being read, as far as they have come.
-        self._coming: dict[tuple[str, str], Cell] = {}
+        self._coming = HeldCells()
         self._summary: RunSummary | None = None
         self._wanted_cell: tuple[str, str] | None = None
         self._undo_wanted = False
@@ -310,19 +311,25 @@ class RunsScreen(Screen):
         if run := self.list.current:
             self._reading.load(lambda console: self._read(console, run), run)
 
-    async def _read(self, console: Console, run: str) -> Run:
+    async def _read(self, console: Console, run: str) -> tuple[Run, HeldCells]:
         # In pages: a cell that changes after its own page was read, and before the last one, is taken anew.
-        self._coming = {}
-        return await whole_run(console.runs, await console.runs.get(run), self._coming)
+        held = self._coming = HeldCells()
+        read = await console.runs.get(run)
+        async for summary, cells in cell_pages(console.runs, read):
+            for cell in cells:
+                held.put(cell)
+            read = read.model_copy(update={"summary": summary})
+        return read.model_copy(update={"cells": list(held.cells.values()), "next": None}), held
 
-    def _show_run(self, run: Run) -> None:
+    def _show_run(self, read: tuple[Run, HeldCells]) -> None:
+        run, held = read
         first = self._run is None
-        self._run, self._summary, self._coming = run, run.summary, {}
+        self._run, self._summary, self._coming = run, run.summary, HeldCells()
         self.list.model.take([run.summary])
         if first:
             self.list.choose(run.summary.id)
         self._choose_page()
-        self.matrix.cells.show_run(run)
+        self.matrix.cells.show_run(run, held)
         self._show_head()
         self.views.show_run(run.summary)
         if first:
@@ -414,8 +421,8 @@ class RunsScreen(Screen):
 
     def _take_cell(self, cell: Cell) -> None:
         place = (cell.device, cell.step)
-        if place in self._coming and self._coming[place].run == cell.run:
-            self._coming[place] = cell
+        if (known := self._coming.cells.get(place)) is not None and known.run == cell.run:
+            self._coming.put(cell)
         if self._run is None or cell.run != self._run.summary.id:
             return
         self.matrix.cells.put(cell)

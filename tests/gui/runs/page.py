@@ -20,7 +20,7 @@ from app.screens.targets import OpenRun
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
-from core.batch.models import Batch, Run, RunState, RunSummary
+from core.batch.models import Batch, Cell, Run, RunState, RunSummary
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home
 from core.service.console import RunChanged
@@ -91,6 +91,12 @@ class RunsPage:
         """What a cell of the matrix says."""
         cells = self.screen.matrix.cells
         return str(cells.index_of(device, step).data())
+
+    def cells(self) -> list[Cell]:
+        """All cells that the screen has."""
+        model, summary = self.screen.matrix.cells, self.screen.run.summary
+        indexes = [model.index_of(device, step) for device in summary.devices for step in summary.steps]
+        return [cell for index in indexes if (cell := model.cell_at(index)) is not None]
 
     def choose(self, step: str, device: str = "this-computer") -> None:
         """Put the cursor on a cell."""

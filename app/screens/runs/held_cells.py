@@ -1,0 +1,31 @@
+"""The cells of the run on show, of whose values only the newest are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from core.batch.held_values import HeldValues, Key
+from core.batch.models import Cell
+from core.batch.run_state import with_result
+
+IN_JOURNAL = "Its value is in the journal."
+
+
+@dataclass(slots=True)
+class HeldCells:
+    """Cells by device and step, with at most `MOST_HELD` bytes of values: the journal has all of them."""
+
+    cells: dict[Key, Cell] = field(default_factory=dict)
+    values: HeldValues = field(default_factory=HeldValues)
+
+    def put(self, cell: Cell) -> None:
+        """Store a cell, replacing the cell of the same device and step."""
+        key = (cell.device, cell.step)
+        left = self.values.put(self.cells.get(key), cell)
+        self.cells[key] = cell
+        for one in left:
+            self.cells[one] = with_result(self.cells[one], result=None, note=IN_JOURNAL)
+
+    def has_value(self, cell: Cell) -> bool:
+        """Whether the value of a cell, if there is one, is here too."""
+        return (cell.device, cell.step) not in self.values.paged
