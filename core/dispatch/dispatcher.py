@@ -436,7 +436,7 @@ class Dispatcher:
             # A live picture must not show its device as busy every other second.
             self._devices.began(request.device, request.call_id, shown.tool_name)
         self._running[request.call_id] = channel
-        self._live_secrets.remember(request.device, request.run, command.arguments, request.secrets.values)
+        self._live_secrets.remember(request.device, request.run, _secrets_of(command))
         result: CommandResult | None = None
         try:
             seconds = deadline_of(request, command.tool, stock=is_stock(command.target.device))
@@ -494,8 +494,7 @@ class Dispatcher:
 
     def _redaction(self, command: PreparedCommand) -> Redaction:
         request = command.request
-        secrets = (*secrets_in(command.arguments), *texts_in(list(request.secrets.values)))
-        return self._live_secrets.redaction(request.device, request.run, secrets)
+        return self._live_secrets.redaction(request.device, request.run, _secrets_of(command))
 
     # Stage 9
     def _record_outcome(
@@ -537,6 +536,14 @@ class Dispatcher:
         """
         if not self._agents.sees(request.actor, target.device):
             raise BadInput(no_device(request.device), ErrorCode.UNKNOWN_DEVICE)
+
+
+def _secrets_of(command: PreparedCommand) -> tuple[str, ...]:
+    """The secrets in a command's arguments, and those that its caller knows of."""
+    known = command.request.secrets.values
+    if not known and not command.arguments.openings:
+        return ()
+    return (*secrets_in(command.arguments), *texts_in(list(known)))
 
 
 def _redacted(error: QuarterdeckError, redaction: Redaction) -> QuarterdeckError:

@@ -19,6 +19,11 @@ _LARGE = 4_096
 # Outcomes that the service concluded without a device's answer.
 _WITHOUT_ITS_WORD = frozenset({Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.NOTHING_SENT})
 
+# The last decisions and what is written of them, by `id`, which is no other object's while they are here. A
+# thousand devices share a decision, which costs as much to write out as all other parts of its entry.
+_MOST_DECISIONS = 64
+_decisions: dict[int, tuple[Decision, dict[str, Any]]] = {}
+
 
 def command_entry(request: CommandRequest, event: CommandEvent, actor: str, **more: Any) -> NewEntry:
     """The entry of an event of a request's command; `more` are further fields of `NewEntry`."""
@@ -61,9 +66,20 @@ def prepared_entry(command: PreparedCommand) -> NewEntry:
 
 def decided_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
     """The entry with the policy's decision, and the device facts behind it that no other entry has."""
-    device, written = command.target.device, decision.model_dump(mode="json")
-    event = CommandDecided(decision=written, tags=device.tags, production=device.production)
+    device = command.target.device
+    event = CommandDecided(decision=_written(decision), tags=device.tags, production=device.production)
     return command_entry(command.request, event, "policy")
+
+
+def _written(decision: Decision) -> dict[str, Any]:
+    """The decision as the journal has it; not to be changed, because equal decisions share it."""
+    if (known := _decisions.get(id(decision))) is not None:
+        return known[1]
+    if len(_decisions) >= _MOST_DECISIONS:
+        _decisions.clear()
+    written = decision.model_dump(mode="json")
+    _decisions[id(decision)] = decision, written
+    return written
 
 
 def refused_entry(request: CommandRequest, bound: BoundCommand | None, result: CommandResult) -> NewEntry:

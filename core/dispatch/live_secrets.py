@@ -12,7 +12,7 @@ import json
 import re
 import shlex
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -158,23 +158,21 @@ class LiveSecrets:
         self._spelt: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._characters = 0
 
-    def remember(
-        self, device: str, run: str | None, arguments: Arguments, values: Iterable[str] = ()
-    ) -> None:
-        """Remember the secrets in these arguments, which are about to be sent, and the secret `values`."""
-        for secret in (*secrets_in(arguments), *texts_in(list(values))):
+    def remember(self, device: str, run: str | None, secrets: Iterable[str]) -> None:
+        """Remember the secrets of a command that is about to be sent."""
+        for secret in secrets:
             spellings = self._spellings_of(secret)
             for key in _keys(device, run):
                 self._add(key, secret, spellings)
 
-    def redaction(self, device: str, run: str | None = None, own_secrets: Iterable[str] = ()) -> Redaction:
+    def redaction(self, device: str, run: str | None = None, own_secrets: Sequence[str] = ()) -> Redaction:
         """The `Redaction` for a device's answer to a command of a run.
 
         `own_secrets` are the command's secrets, redacted even if they have been dropped from memory since.
         """
-        remembered = (
-            [self._sent[key] for key in _keys(device, run) if key in self._sent] if self._sent else []
-        )
+        if not self._sent and not own_secrets:
+            return Redaction()
+        remembered = [self._sent[key] for key in _keys(device, run) if key in self._sent]
         groups = [spellings for secrets in remembered for spellings in secrets.values()]
         return Redaction(_longest_first([*groups, *map(self._spellings_of, own_secrets)]))
 

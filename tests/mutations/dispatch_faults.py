@@ -120,8 +120,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}dispatcher.py",
-        "        self._live_secrets.remember("
-        "request.device, request.run, command.arguments, request.secrets.values)\n",
+        "        self._live_secrets.remember(request.device, request.run, _secrets_of(command))\n",
         "",
         "a secret that a device repeats later is shown",
         _SECRETS,

@@ -10,7 +10,9 @@ from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.canonical_json import canonical_bytes
 from core.dispatch.command_request import CommandRequest, Purpose
+from core.dispatch.entries import _MOST_DECISIONS
 from core.home import Home
+from core.policy.models import Decision
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, open_rig, tool_info
 
 TIME = "2026-11-01T10:20:30.000001Z"
@@ -68,3 +70,20 @@ async def test_every_entry_has_the_bytes_of_rfc_8785(
         for entry in noted:
             whole = {**entry.model_dump(mode="json"), "seq": 7, "time": TIME}
             assert encode_parts(entry, TIME).with_seq(7) == canonical_bytes(whole)
+
+
+async def test_each_decision_is_written_as_it_was_made_however_many_came_before(
+    home: Home,
+) -> None:
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home, USUAL_TOOLS) as rig:
+        made: list[Decision] = []
+        for number in [*range(3 * _MOST_DECISIONS), 0, 1, 0]:
+            parameters = {"file_path": f"/tmp/{number}", "content": "b"}
+            await rig.dispatcher.dispatch(
+                CommandRequest(DEVICE, "write_file", parameters, "operator:anna", on_decided=made.append)
+            )
+        entries = await rig.entries(f"kind:{Kind.COMMAND_DECIDED}")
+    written = [entry.body["decision"] for entry in entries]
+    assert written == [decision.model_dump(mode="json") for decision in made]
+    assert len({decision["summary"] for decision in written}) == 3 * _MOST_DECISIONS

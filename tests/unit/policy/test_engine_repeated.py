@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from core.approvals.grants import GrantBook, GrantTerms
 from core.fleet.models import Device, Risk, Tool
+from core.policy import engine as policy_engine
 from core.policy.engine import PolicyEngine, PolicyQuery
-from core.policy.models import Answer
+from core.policy.models import Answer, Decision
 from core.policy.policy_file import parse_policy
 from tests.fakes.policy_calls import MONDAY_NOON, a_device, a_tool
 from tests.fakes.run_size import examples
@@ -78,10 +79,26 @@ def test_whatever_was_judged_before_a_call_is_judged_as_if_it_were_the_first(
 ) -> None:
     text = PROFILES[profiles] + "".join(f'[[rule]]\nid = "{name}"\n{RULES[name]}\n' for name in rules)
     engine = PolicyEngine(parse_policy(text))
-    for *call, problem in wishes:
+    judged = [engine.decide(asked_for(*call), GrantBook(), problem) for *call, problem in wishes]
+    for decision, (*call, problem) in zip(judged, wishes, strict=True):
+        policy_engine._decision_of_profile.cache_clear()
         fresh = PolicyEngine(parse_policy(text))
-        query = asked_for(*call)
-        assert engine.decide(query, GrantBook(), problem) == fresh.decide(query, GrantBook(), problem)
+        assert decision == fresh.decide(asked_for(*call), GrantBook(), problem)
+
+
+def test_devices_of_which_the_profile_alone_decides_share_the_decision() -> None:
+    judge = PolicyEngine(parse_policy('[[rule]]\nid = "lab"\ndecision = "allow"\ndevice = "lab-2"\n'))
+
+    def decided(device: Device, tool: Tool) -> Decision:
+        return judge.decide(asked_for(device, tool, ARGUMENTS[0], "operator:anna", MONDAY_NOON), GrantBook())
+
+    reads, writes = TOOLS[:2]
+    first, by_rule, second, signed = (decided(device, reads) for device in DEVICES[:4])
+    assert first is second is signed
+    assert not first.rules
+    assert [hit.id for hit in by_rule.rules] == ["lab"]
+    assert decided(DEVICES[3], writes).device_requires_signature
+    assert not decided(DEVICES[0], writes).device_requires_signature
 
 
 def test_a_grant_is_looked_for_each_time_and_is_missed_when_it_is_gone() -> None:
