@@ -38,6 +38,9 @@ KEYS = Qt.Key
 CTRL = Qt.KeyboardModifier.ControlModifier
 
 
+_ASKED_FROM = datetime.now(UTC) - timedelta(minutes=1)
+
+
 def stamp(seconds_from_now: float = 0.0) -> str:
     """A UTC stamp as the service writes it."""
     return (datetime.now(UTC) + timedelta(seconds=seconds_from_now)).isoformat()
@@ -78,7 +81,8 @@ def make_approval(number: int = 1, **changes: Any) -> Approval:
         "request": request,
         "decision": decision,
         "actor": "agent:clerk",
-        "asked_at": stamp(number * 0.001 - 60),
+        # By their numbers, however long it took to make one after the other.
+        "asked_at": (_ASKED_FROM + timedelta(milliseconds=number)).isoformat(),
         "expires_at": stamp(left),
         "remaining_s": left,
     }

@@ -283,7 +283,7 @@ def test_requests_without_end_do_not_keep_a_card_closed(play: Play, monkeypatch:
 def test_what_sorts_before_the_open_card_does_not_take_it_over(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         keep_guarded(desk.screen.bar)
-        desk.console.request(alike(2, asked_at=stamp(-600)))
+        desk.console.request(alike(2, asked_at=stamp(-86_400)))
         await desk.until(lambda: "a-0002" in desk.screen.queue.model.ids)
         assert desk.shown().id == "a-0001"
         assert desk.screen.card.others == ()
