@@ -19,8 +19,8 @@ _LARGE = 4_096
 # Outcomes that the service concluded without a device's answer.
 _WITHOUT_ITS_WORD = frozenset({Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.NOTHING_SENT})
 
-# The last decisions and what is written of them, by `id`, which is no other object's while they are here. A
-# thousand devices share a decision, which costs as much to write out as all other parts of its entry.
+# The last decisions and their JSON, by `id`; a decision in here keeps its id. A thousand devices share a
+# decision, whose JSON costs as much to make as all other parts of its entry.
 _MOST_DECISIONS = 64
 _decisions: dict[int, tuple[Decision, dict[str, Any]]] = {}
 
@@ -72,7 +72,7 @@ def decided_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
 
 
 def _written(decision: Decision) -> dict[str, Any]:
-    """The decision as the journal has it; not to be changed, because equal decisions share it."""
+    """The decision as JSON. It must not be modified: all entries of the decision share it."""
     if (known := _decisions.get(id(decision))) is not None:
         return known[1]
     if len(_decisions) >= _MOST_DECISIONS:

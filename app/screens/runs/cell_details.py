@@ -172,7 +172,7 @@ class CellDetails(QWidget):
         return cell
 
     def _show_offers(self) -> None:
-        """Offer what can be done with the cell; that changes with its run as well, as when that ends."""
+        """Offer what can be done with the cell now; this depends on its run, too, which may have ended."""
         if (cell := self._known_cell()) is not None:
             self.cancel.setVisible(not self._actions.cancel_step.reason)
             self.banner.show_cell(cell, self._look, self._known.denied_by, self._known.late)

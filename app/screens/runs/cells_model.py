@@ -139,7 +139,7 @@ class CellsModel(MatrixModel[Cell]):
             self.counted.emit()
 
     def cells_of(self, step: str) -> tuple[list[Cell], int]:
-        """A step's cells in the order of the run's devices, and how many more are without their value."""
+        """A step's cells in the order of the run's devices, and how many more only the journal has whole."""
         devices = self.summary.devices if self.summary is not None else []
         cells = [cell for device in devices if (cell := self._cells.get((device, step))) is not None]
         whole = [cell for cell in cells if self._held.has_value(cell)]

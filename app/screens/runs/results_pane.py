@@ -97,7 +97,7 @@ class ResultsPane(QWidget):
     step_chosen = Signal(str)
 
     def __init__(self, link: ConsoleLink, cells_of: Callable[[str], tuple[list[Cell], int]]) -> None:
-        """`cells_of` gives the cells of a step as they are now, and how many more are without their value."""
+        """`cells_of` gives a step's cells as they are now, and how many more only the journal has whole."""
         super().__init__()
         set_surface(self, "base")
         self.setAccessibleName("Results")
@@ -191,12 +191,10 @@ class ResultsPane(QWidget):
         async def lay_out(_console: Console) -> ResultTable:
             return await asyncio.to_thread(table_of, cells)
 
-        if cells:
+        some = bool(cells or self._left_out)
+        if some:
             self._grouping.load(group, key)
-        elif self._left_out:
-            self._grouping.forget()
-            self._show_groups([])
-        if cells and self.isVisible() and self.kind.current() == "table":
+        if some and self.isVisible() and self.kind.current() == "table":
             self._rows.load(lay_out, key)
 
     def _show_groups(self, groups: list[ResultGroup]) -> None:
@@ -254,7 +252,7 @@ class ResultsPane(QWidget):
 
     @property
     def _left_words(self) -> str:
-        """How many results are not compared; an export has them all."""
+        """How many results are not compared, because only the journal has their values."""
         if not self._left_out:
             return ""
         return f"{plural(self._left_out, 'large result')} in the journal only, not compared"

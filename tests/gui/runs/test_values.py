@@ -8,11 +8,10 @@ import pytest
 
 from app.screens.runs.held_cells import IN_JOURNAL, HeldCells
 from app.theme.theme import Theme
-from core.aip.messages import ResultStatus
 from core.batch import held_values
 from core.batch.held_values import bytes_of
-from core.batch.models import Cell, CellState, RunState
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.batch.models import RunState
+from tests.fakes.cells import cell_with
 from tests.fakes.window import seen
 from tests.gui.runs.page import RunsPage, play_runs
 
@@ -47,6 +46,11 @@ def test_of_large_results_the_newest_are_kept_and_the_others_are_read_from_the_j
         results = page.screen.views.results
         page.screen.views.show_view("results")
         await seen(lambda: results.words.text() == "1 large result in the journal only, not compared")
+        results.kind.choose("table")
+        results.kind.chosen.emit("table")
+        await seen(lambda: results.words.text() == "0 rows; 1 large result in the journal only, not compared")
+        results.kind.choose("groups")
+        results.kind.chosen.emit("groups")
         results.step_chosen.emit(f"look{STEPS - 1}")
         await seen(lambda: results.words.text() == "1 alike")
 
@@ -56,28 +60,15 @@ def test_of_large_results_the_newest_are_kept_and_the_others_are_read_from_the_j
 def test_a_value_that_comes_anew_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_values, "MOST_HELD", 250)
     held = HeldCells()
-
-    def cell(device: str, value: str) -> Cell:
-        result = CommandResult(
-            call_id=device,
-            device=device,
-            tool_name="t",
-            status=ResultStatus.SUCCESS,
-            verdict=Verdict.CONFIRMED,
-            basis=Basis.READ_RESPONSE,
-            result=value,
-        )
-        return Cell(run="r", device=device, step="s", tool="t", state=CellState.DONE, result=result)
-
     for value in ("a", "b", "c"):
-        held.put(cell("one", value * 100))
-        held.put(cell("two", value * 100))
+        held.put(cell_with("one", "s", value * 100))
+        held.put(cell_with("two", "s", value * 100))
     assert all(held.has_value(one) for one in held.cells.values())
-    held.put(cell("three", "d" * 100))
+    held.put(cell_with("three", "s", "d" * 100))
     left, *kept = (held.cells[device, "s"] for device in ("one", "two", "three"))
     assert not held.has_value(left)
     assert left.result is not None
     assert (left.result.result, left.result.note) == (None, IN_JOURNAL)
     assert [one.result.result for one in kept if one.result is not None] == ["c" * 100, "d" * 100]
-    held.put(cell("one", "e"))
+    held.put(cell_with("one", "s", "e"))
     assert held.has_value(held.cells["one", "s"])

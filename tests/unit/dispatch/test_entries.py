@@ -72,9 +72,7 @@ async def test_every_entry_has_the_bytes_of_rfc_8785(
             assert encode_parts(entry, TIME).with_seq(7) == canonical_bytes(whole)
 
 
-async def test_each_decision_is_written_as_it_was_made_however_many_came_before(
-    home: Home,
-) -> None:
+async def test_each_decision_is_written_as_it_was_made_however_many_came_before(home: Home) -> None:
     home.policy.write_text('profile = "trusted"\n')
     async with open_rig(home, USUAL_TOOLS) as rig:
         made: list[Decision] = []

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from core.aip.messages import ResultStatus
 from core.batch import held_values, runner
 from core.batch.held_values import HeldValues
 from core.batch.models import Batch, Cell, CellState
-from core.dispatch.models import Basis, CommandResult, Verdict
 from core.home import Home
 from core.service.local_console import LocalConsole
+from tests.fakes.cells import cell_with
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.patience import PATIENCE_S
 
@@ -103,19 +102,6 @@ def value_of(cell: Cell) -> dict[str, Any]:
     assert cell.result is not None
     assert isinstance(cell.result.result, dict)
     return cell.result.result
-
-
-def cell_with(device: str, step: str, value: Any, state: CellState = CellState.DONE) -> Cell:
-    result = CommandResult(
-        call_id=f"{device}-{step}",
-        device=device,
-        tool_name="t",
-        status=ResultStatus.SUCCESS,
-        verdict=Verdict.CONFIRMED,
-        basis=Basis.READ_RESPONSE,
-        result=value,
-    )
-    return Cell(run="r", device=device, step=step, tool="t", state=state, result=result)
 
 
 def test_what_expressions_read_stays_until_its_device_has_ended(monkeypatch: pytest.MonkeyPatch):
