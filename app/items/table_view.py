@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from PySide6.QtCore import (
     QItemSelectionModel,
@@ -64,6 +64,15 @@ SCROLL_PAUSE_MS = 120
 _GIVING = (Kind.TEXT, Kind.MONO, Kind.NAME)
 
 
+class CellLook(NamedTuple):
+    """What a cell shows, and what it has of the style of its row."""
+
+    cell: str | Cell
+    production: bool
+    muted: bool
+    tint: str
+
+
 class TableView(AnimatedItemView, QTableView):
     """Rows with a head, chosen whole, moved through with the arrow keys.
 
@@ -107,6 +116,8 @@ class TableView(AnimatedItemView, QTableView):
         self._fit_scrolled = debounce(self, SCROLL_PAUSE_MS, self.fit_widths)
         # What columns needed since the rows were others: none becomes narrower while they are scrolled.
         self._needed: dict[int, int] = {}
+        # How cells in sight were painted last, by row and column. Where rows come, go or move, Qt paints all.
+        self._painted: dict[tuple[int, int], CellLook] = {}
         self._connect_model()
         self._measure_rows()
 
@@ -134,9 +145,24 @@ class TableView(AnimatedItemView, QTableView):
             self.rows_model.modelReset, self.rows_model.rowsInserted, self.rows_model.rowsRemoved
         ):  # fmt: skip
             changed.connect(self._fit_anew)
-        self.verticalScrollBar().valueChanged.connect(lambda _value: self._fit_scrolled.start())
+        self.verticalScrollBar().valueChanged.connect(self._scrolled_to)
+
+    def _scrolled_to(self, _value: int) -> None:
+        # Nothing is kept of rows that were in sight once.
+        self._painted.clear()
+        self._fit_scrolled.start()
 
     # what the delegate asks
+
+    def look_of(self, index: Index) -> CellLook:
+        """All that a change of its object can change in how a cell looks."""
+        row, model = index.row(), self.rows_model
+        style = model.style(row)
+        return CellLook(model.cell(row, index.column()), style.production, style.muted, style.tint)
+
+    def note_painted(self, index: Index, look: CellLook) -> None:
+        """A cell was painted like this; it is painted again when it is to look otherwise."""
+        self._painted[index.row(), index.column()] = look
 
     def row_height(self) -> int:
         """The height of a row in the current density."""
@@ -423,18 +449,21 @@ class TableView(AnimatedItemView, QTableView):
         self.verticalHeader().setDefaultSectionSize(self.row_height())
 
     def dataChanged(self, top: Index, bottom: Index, roles: Sequence[int] = ()) -> None:
-        """Paint what can be seen of the cells that changed.
+        """Paint the cells in sight that look otherwise now.
 
-        For more than one column of rows out of sight Qt (6.11) paints everything that is in sight.
+        Models tell of whole rows, in which most cells look as before, and a cell takes 95 µs to paint, thirty
+        times as long as comparing it. For rows out of sight Qt (6.11) paints everything that is in sight.
         """
-        # Assistive technology is told of cells out of sight too.
-        if not QAccessible.isActive():
-            sight = self.rows_in_sight()
-            first, last = max(top.row(), sight.start), min(bottom.row(), sight.stop - 1)
-            if first > last:
-                return
-            top, bottom = top.sibling(first, top.column()), bottom.sibling(last, bottom.column())
-        super().dataChanged(top, bottom, list(roles))
+        if QAccessible.isActive():
+            # Assistive technology is told of all cells.
+            super().dataChanged(top, bottom, list(roles))
+            return
+        sight = self.rows_in_sight()
+        columns = [n for n in range(top.column(), bottom.column() + 1) if not self.isColumnHidden(n)]
+        for row in range(max(top.row(), sight.start), min(bottom.row() + 1, sight.stop)):
+            for cell in (top.sibling(row, column) for column in columns):
+                if self._painted.get((row, cell.column())) != self.look_of(cell):
+                    super().dataChanged(cell, cell, list(roles))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter opens, Ctrl+C copies; of what is written, Qt gets Space."""
@@ -488,25 +517,25 @@ class CellDelegate(ItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw background, marks of the row, content, the line below."""
-        view, model = self._view, self._view.rows_model
-        style, column = model.style(index.row()), model.columns[index.column()]
+        view, column = self._view, self._view.rows_model.columns[index.column()]
+        look = view.look_of(index)
+        view.note_painted(index, look)
         theme = theme_of(view)
         rect = QRectF(option.rect)
         marked = bool(option.state & QStyle.StateFlag.State_Selected)
         first = view.is_first_column(index.column())
         painter.save()
         painter.setClipRect(rect)
-        if fill := view.row_fill(marked, index.row()) or style.tint:
+        if fill := view.row_fill(marked, index.row()) or look.tint:
             painter.fillRect(rect, theme.color(fill))
         painter.fillRect(QRectF(rect.x(), rect.bottom() - 1, rect.width(), 1), theme.color("border"))
         if first and marked and view.hasFocus():
             painter.fillRect(QRectF(rect.x(), rect.y(), 2, rect.height() - 1), theme.color("accent"))
-        if first and style.production:
+        if first and look.production:
             band = QRectF(rect.x() + 3, rect.y() + 1, 5, rect.height() - 3)
             paint_production_band(painter, band, theme)
         inner = rect.adjusted(FRAME.first_column if first else PAD, 0, -PAD, -1)
-        cell = model.cell(index.row(), index.column())
-        paint_cell(painter, inner, column, cell, style.muted, theme, view.turn())
+        paint_cell(painter, inner, column, look.cell, look.muted, theme, view.turn())
         if view.shows_current_ring(index.row()):
             self._paint_current_ring(painter, rect, index.column(), theme)
         painter.restore()

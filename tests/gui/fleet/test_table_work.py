@@ -7,8 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QImage, QPaintEvent
+from PySide6.QtCore import Qt
 
 from app.items.table_model import Cell, Column, cell_text
 from app.main import ConsoleApplication
@@ -20,6 +19,7 @@ from core.fleet.models import Device, Health
 from core.service.console import DeviceChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, many_devices
+from tests.fakes.painted import Painted, on_screen, painted_anew
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
@@ -27,26 +27,6 @@ from tests.gui.page import is_due
 
 COUNT = 1000
 NAMES = [column.key for column in DEVICE_COLUMNS]
-
-
-class Painted(QObject):
-    """Notes what is painted of a viewport."""
-
-    def __init__(self, viewport: QObject) -> None:
-        super().__init__(viewport)
-        self.areas: list[tuple[int, int]] = []
-        viewport.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Paint and isinstance(event, QPaintEvent):
-            rect = event.region().boundingRect()
-            self.areas.append((rect.width(), rect.height()))
-        return False
-
-    def take(self) -> bool:
-        """Whether anything was painted since the last time."""
-        some, self.areas = bool(self.areas), []
-        return some
 
 
 class Work:
@@ -95,7 +75,7 @@ async def at_rest(fleet: FleetScreen) -> None:
     quiet = 0
     while quiet < 3:
         await asyncio.sleep(0)
-        quiet = 0 if painted.take() else quiet + 1
+        quiet = quiet + 1 if painted.take().isEmpty() else 0
 
 
 def wholly_changed(device: Device, number: int) -> Device:
@@ -115,16 +95,6 @@ def wholly_changed(device: Device, number: int) -> Device:
     )
 
 
-def on_screen(desk: ConsoleApplication) -> QImage:
-    """What was really painted, by whatever was told to be painted anew."""
-    window = desk.window
-    return window.screen().grabWindow(window.winId()).toImage().convertToFormat(QImage.Format.Format_RGB32)
-
-
-def painted_anew(desk: ConsoleApplication) -> QImage:
-    return desk.window.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
-
-
 def test_a_change_of_one_device_paints_its_row_and_no_other(theme: Theme, tmp_path: Path) -> None:
     console = crowded()
 
@@ -138,9 +108,9 @@ def test_a_change_of_one_device_paints_its_row_and_no_other(theme: Theme, tmp_pa
         await at_rest(fleet)
         painted = Painted(table.viewport())
         console.change_device(name, cpu_percents=[77.0])
-        await seen(lambda: painted.areas)
+        await seen(lambda: painted.regions)
         # Qt paints the line above it too.
-        assert max(height for _, height in painted.areas) <= table.rowHeight(3) + 1
+        assert painted.most_height() <= table.rowHeight(3) + 1
         assert table.devices.index(3, NAMES.index("cpu")).data() == "77"
 
     play(theme, tmp_path, console, scenario)
@@ -167,7 +137,7 @@ def test_the_work_of_a_change_of_all_devices_does_not_grow_with_their_number(
         seen_now = {devices.key_at(row) for row in fleet.table.rows_in_sight()}
         assert work.made.keys() <= seen_before | seen_now, "no cell is made of a device out of sight"
         made[devices.rowCount()] = sum(work.made.values())
-        assert on_screen(desk) == painted_anew(desk)
+        assert on_screen(desk.window) == painted_anew(desk.window)
 
     for count in (100, COUNT):
         play(theme, tmp_path / str(count), crowded(count), scenario)
@@ -201,7 +171,7 @@ def test_rows_are_put_in_order_only_when_what_they_are_sorted_by_changes(
         assert model.row_of(moved) == (COUNT - 1 if sorted_by == "tools" else 7)
         assert table.current_key() == chosen
         assert table.marked_keys() == [chosen]
-        await seen(lambda: on_screen(desk) == painted_anew(desk))
+        await seen(lambda: on_screen(desk.window) == painted_anew(desk.window))
 
     play(theme, tmp_path, console, scenario)
 

@@ -8,8 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QObject
-from PySide6.QtGui import QPaintEvent
 
 from app.main import ConsoleApplication
 from app.screens.runs import actions
@@ -25,6 +23,7 @@ from core.service.console import CellChanged, RunChanged
 from tests.fakes.big_run import ENDED, STEP, big_run, ended, ended_run
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import many_devices
+from tests.fakes.painted import Painted
 from tests.fakes.qt_turns import most_calls_a_turn
 from tests.fakes.runs_screen import CLEAN, drawer_of, runs_of
 from tests.fakes.story import story
@@ -42,19 +41,6 @@ def crowded(*numbers: int) -> tuple[FakeConsole, list[Run]]:
     for run in runs:
         console.work.add(run)
     return console, runs
-
-
-class Painted(QObject):
-    """Notes how high what is painted of a widget is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.heights: list[int] = []
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Paint and isinstance(event, QPaintEvent):
-            self.heights.append(event.region().boundingRect().height())
-        return False
 
 
 def test_a_burst_of_cells_goes_out_in_slices_newest_last_and_before_the_end_of_its_run(
@@ -179,17 +165,15 @@ def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_pa
         view = screen.list.view
         row = view.visualRect(screen.list.model.index(0, 0)).height()
         await seen(lambda: screen.matrix.isVisible())
-        painted = Painted()
+        painted = Painted(view.viewport())
         summary = console.work.find("r-0409").summary
         for number in range(1, 4):
             await asyncio.sleep(0.05)
-            view.viewport().removeEventFilter(painted)
-            painted.heights.clear()
-            view.viewport().installEventFilter(painted)
+            painted.take()
             changed = summary.model_copy(update={"note": f"note {number}"})
             console.emit(RunChanged(run=changed))
-            await seen(lambda: painted.heights)
-            assert max(painted.heights) <= row
+            await seen(lambda: painted.regions)
+            assert painted.most_height() <= row
         assert screen.list.model.find("r-0409") == changed
 
     play_frame(theme, tmp_path, console, scenario)

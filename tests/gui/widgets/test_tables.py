@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from app.items.table_view import Cell, Column, Kind, Row, RowsModel, TableView
 from app.theme.theme import Theme
 from app.widgets import painting
 from app.widgets.animation_timer import animation_timer_of
+from tests.fakes.painted import Painted, on_screen, painted_anew
 from tests.fakes.work import most_calls
 
 COLUMNS = (
@@ -80,6 +82,76 @@ def test_equal_rows_cause_no_repaint(theme: Theme, qtbot: QtBot) -> None:
     assert changed == []
     model.sync([row("a"), row("b", 9), row("c")])
     assert changed == [(1, 1)]
+
+
+def test_of_rows_that_change_the_cells_that_look_otherwise_are_painted(
+    table: TableView, qtbot: QtBot
+) -> None:
+    table.show_rows(rows_of("a", "b", "c"))
+    model, viewport = table.rows_model, table.viewport()
+    qtbot.waitUntil(lambda: on_screen(table) == painted_anew(table))
+    painted = Painted(viewport)
+    table.show_rows([row("a"), row("b", 9), row("c", risk="high")])
+    qtbot.waitUntil(lambda: bool(painted.regions))
+    whole = painted.take()
+    for place in ((1, 1), (2, 2)):
+        assert whole.contains(table.visualRect(model.index(*place)).center())
+    for place in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)):
+        assert not whole.contains(table.visualRect(model.index(*place)).center())
+
+
+STYLES = [
+    {},
+    {"production": True},
+    {"muted": True},
+    {"tint": "warn_tint"},
+    {"production": True, "muted": True},
+]
+
+
+def one_more_act(table: TableView, keys: list[str], dice: random.Random) -> None:
+    """Something that happens to a table: by an update, which comes most often, or by the operator."""
+    head, bar, shown = table.horizontalHeader(), table.verticalScrollBar(), table.rows_model.items
+    match dice.randint(0, 9):
+        case 0:
+            bar.setValue(dice.randint(0, bar.maximum()))
+        case 1:
+            table.sort_by(dice.choice(("name", "n")), dice.random() < 0.5)
+        case 2:
+            table.show_column(1, dice.random() < 0.5)
+        case 3:
+            head.moveSection(dice.randint(0, 2), dice.randint(0, 2))
+        case 4:
+            table.size_column(dice.randint(0, 2), dice.randint(40, 200))
+        case 5:
+            table.choose(dice.choice(keys))
+        case 6:
+            wanted = dice.sample(keys, dice.randint(0, len(keys)))
+            table.show_rows([row(key, dice.randint(1, 3)) for key in wanted])
+        case _:
+            table.show_rows([changed(one, dice) if dice.random() < 0.3 else one for one in shown])
+
+
+def changed(one: Row, dice: random.Random) -> Row:
+    """The row with other cells, or with another look."""
+    number, risk = dice.randint(1, 3), dice.choice(("low", "high"))
+    return replace(row(one.key, number, risk), **dice.choice(STYLES))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_screen_shows_what_would_be_painted_anew_whatever_happened(
+    table: TableView, qtbot: QtBot, seed: int
+) -> None:
+    dice = random.Random(seed)
+    keys = [f"d{number}" for number in range(30)]
+    table.show_rows(rows_of(*keys))
+    for _ in range(20):
+        # Painting anew notes what was painted too, so several things happen before it, painted or not.
+        for _ in range(dice.randint(1, 5)):
+            one_more_act(table, keys, dice)
+            if dice.random() < 0.7:
+                QGuiApplication.processEvents()
+        qtbot.waitUntil(lambda: on_screen(table) == painted_anew(table))
 
 
 def test_two_rows_with_one_key_are_refused(theme: Theme) -> None:
