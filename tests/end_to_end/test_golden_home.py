@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 from core.batch.models import RunState
 from core.service.local_console import LocalConsole
 from core.service.service import Service
+from tests.fakes.kept_home import unpack
 from tests.fakes.remote_device import make_listening_home
 from tests.golden import recordings
 
 
 async def test_a_home_of_an_earlier_version_opens_verifies_and_replays(tmp_path: Path):
-    with tarfile.open(recordings.HOME) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(recordings.HOME, tmp_path)
     home = make_listening_home(tmp_path / "home")
     service = await Service.open(home)
     try:

@@ -1,8 +1,9 @@
-"""Homes that a module makes once: a copy for each test, and every byte of one."""
+"""Homes that a module makes once, or an archive keeps: a copy for each test, and every byte of one."""
 
 from __future__ import annotations
 
 import shutil
+import tarfile
 from pathlib import Path
 
 from core.home import Home
@@ -15,6 +16,21 @@ def copy_of(kept: Path, to: Path) -> Home:
     """A copy without its sockets, which cannot be copied."""
     shutil.copytree(kept, to, ignore=shutil.ignore_patterns("*.sock"))
     return Home(to)
+
+
+def unpack(archive: Path, to: Path) -> None:
+    """Write the files of an archive into a folder.
+
+    Member by member: `extractall` wants a filter, knows none, or may have one, depending on the version of
+    Python (Debian's 3.11.2 knows none).
+    """
+    with tarfile.open(archive) as members:
+        for member in members:
+            if (data := members.extractfile(member)) is not None:
+                path = to / member.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data.read())
+                path.chmod(member.mode)
 
 
 def contents(home: Home) -> dict[str, bytes]:

@@ -26,6 +26,7 @@ _RULES = (
 _STORE = (
     f"{_UNIT}test_rules_faults.py",
     f"{_UNIT}test_loosening.py",
+    f"{_UNIT}test_grants.py",
     "tests/unit/service/test_signed_changes.py",
     "tests/unit/approvals/test_what_loosens.py",
     "tests/unit/dispatch/test_policy_edits.py",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import tarfile
 from contextlib import closing
 from typing import Any
 
@@ -35,6 +34,7 @@ from core.audit.events import (
 )
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput
+from tests.fakes.kept_home import unpack
 from tests.golden import recordings
 
 ANY_JSON = st.recursive(
@@ -68,8 +68,7 @@ SINCE = {
 def old_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
     """The entries of the home that an earlier version left."""
     folder = tmp_path_factory.mktemp("old")
-    with tarfile.open(recordings.HOME) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(recordings.HOME, folder)
     with closing(sqlite3.connect(folder / "home" / "journal.db")) as connection:
         return [decode(row) for (row,) in connection.execute("SELECT entry FROM entries ORDER BY seq")]
 

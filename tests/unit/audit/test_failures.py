@@ -7,18 +7,19 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.audit import writer
+from core.audit.encode import Parts, encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.audit.store import Store
 from core.audit.verify import verify_folder
-from core.errors import JournalUnavailable
+from core.errors import JournalCorrupt, JournalUnavailable
 from tests.fakes.awaited import until_writable
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.small_disk import fill, small_disk_at
@@ -81,13 +82,62 @@ async def test_a_full_disk_refuses_loses_nothing_and_heals_when_there_is_space(s
     assert verify_folder(small_disk / "home", KEY.public_key()).ok
 
 
+async def test_what_was_noted_before_the_disk_was_full_is_written_when_there_is_space(
+    small_disk, monkeypatch
+):
+    journal = await Journal.open(small_disk / "home", KEY, "desk")
+    await journal.append(new("before"))
+    real = Store.commit
+
+    def commit(store: Store, entries: Sequence[Parts], spool_done: int) -> int:
+        # Noted and not yet committed, when the last of the space goes.
+        monkeypatch.undo()
+        fill(small_disk)
+        return real(store, entries, spool_done)
+
+    monkeypatch.setattr(Store, "commit", commit)
+    noted = [f"noted {number}" for number in range(100)]
+    journal.note_all([new(text, 2000) for text in noted])
+    with pytest.raises(JournalUnavailable, match="disk"):
+        await journal.append(new("refused"))
+    (small_disk / "filler").unlink()
+    await until_writable(journal)
+    entries = (await journal.query("", after=0)).entries
+    await journal.close()
+    assert [entry.body["text"] for entry in entries] == ["before", *noted]
+    assert verify_folder(small_disk / "home", KEY.public_key()).ok
+
+
+async def test_after_a_failed_commit_nothing_is_added_to_what_another_program_wrote(tmp_path, monkeypatch):
+    journal = await Journal.open(tmp_path, KEY, "desk")
+    await journal.append(new("ours"))
+
+    def failed(store: Store, entries: Sequence[Parts], spool_done: int) -> int:
+        monkeypatch.undo()
+        other = Store(tmp_path / "journal.db", KEY, "desk")
+        other.commit([encode_parts(new("another's"), "2099-01-01T00:00:00.000000Z")], 0)
+        other.close()
+        raise JournalUnavailable("the disk went away")
+
+    monkeypatch.setattr(Store, "commit", failed)
+    with pytest.raises(JournalUnavailable, match="went away"):
+        await journal.append(new("in doubt"))
+    told = asyncio.Event()
+    journal.watch(lambda: "Another program" in (journal.state.error or "") and told.set())
+    await asyncio.wait_for(told.wait(), PATIENCE_S)
+    with pytest.raises(JournalUnavailable, match="Another program"):
+        await journal.append(new("after"))
+    with pytest.raises(JournalCorrupt, match="Another program"):
+        await journal.close()
+
+
 LIMITED = """
 import asyncio, os, resource, sys
 from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
-from core.errors import JournalUnavailable
+from core.errors import JournalCorrupt, JournalUnavailable
 
 def new(text):
     return NewEntry(kind=Kind.COMMAND_SENT, actor="service", body={"text": text})

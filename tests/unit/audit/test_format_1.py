@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from core.audit.models import VerifyReport
 from core.audit.store import Store
 from core.audit.verify import verify_folder
 from core.errors import JournalCorrupt, JournalUnavailable
+from tests.fakes.kept_home import unpack
 
 ARCHIVE = Path(__file__).parents[2] / "fakes" / "journals" / "format_1.tar.xz"
 CLOSED = [f"closed {number}" for number in range(24)]
@@ -36,13 +36,7 @@ EVERYTHING = [*CLOSED, *IN_THE_LOG, *IN_THE_SPOOL, "journal_recovered"]
 
 @pytest.fixture
 def old(memory_path: Path) -> Path:
-    # Member by member: `extractall` wants a filter, or none, depending on the version of Python.
-    with tarfile.open(ARCHIVE) as archive:
-        for member in archive:
-            if (data := archive.extractfile(member)) is not None:
-                path = memory_path / member.name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data.read())
+    unpack(ARCHIVE, memory_path)
     return memory_path
 
 

@@ -88,6 +88,27 @@ async def test_what_is_being_flushed_is_not_written_twice(
         assert await recorded(rig) == [1, 2]
 
 
+async def test_what_comes_while_others_are_written_is_written_too(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_rig(home) as rig:
+        rig.disk.broken = True
+        rig.disk.note_late(numbered(1, 2))
+        rig.disk.broken = False
+        append_many = rig.journal.append_many
+
+        async def one_comes_meanwhile(entries: list[NewEntry]) -> list[Entry]:
+            written = await append_many(entries)
+            rig.disk.note_late(numbered(3))
+            return written
+
+        monkeypatch.setattr(rig.journal, "append_many", one_comes_meanwhile)
+        assert not await rig.disk.pending.flush()
+        monkeypatch.undo()
+        assert await rig.disk.pending.flush()
+        assert await recorded(rig) == [1, 2, 3]
+
+
 async def test_what_no_entry_can_hold_blocks_no_other_entry_that_waits(home: Home) -> None:
     async with open_rig(home) as rig:
         rig.disk.broken = True

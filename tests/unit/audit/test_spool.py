@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -297,6 +298,34 @@ async def test_a_killed_process_loses_nothing_that_it_was_told_is_written(memory
     # One more may be there: written, but killed before it could be told.
     assert found[:acknowledged] == [str(number) for number in range(1, acknowledged + 1)]
     assert len(found) <= acknowledged + 1
+
+
+async def test_a_kill_keeps_what_was_noted_while_others_were_committed(memory_path, monkeypatch):
+    live, killed = memory_path / "live", memory_path / "killed"
+    journal = await Journal.open(live, KEY, "desk")
+    real = Store.commit
+    commits = 0
+
+    def commit(store: Store, entries: Sequence[Parts], spool_done: int) -> int:
+        nonlocal commits
+        commits += 1
+        if commits == 2:
+            # What a kill leaves before the second commit.
+            shutil.copytree(live, killed)
+        first = real(store, entries, spool_done)
+        if commits == 1:
+            journal.note(new("noted meanwhile"))
+        return first
+
+    monkeypatch.setattr(Store, "commit", commit)
+    await journal.append(new("committed"))
+    await journal.settle()
+    monkeypatch.undo()
+    await journal.close()
+    journal = await Journal.open(killed, KEY, "desk")
+    entries = (await journal.query("", after=0)).entries
+    await journal.close()
+    assert [entry.body["text"] for entry in entries[:2]] == ["committed", "noted meanwhile"]
 
 
 async def test_a_kill_between_making_and_naming_the_database_leaves_a_new_journal(memory_path):

@@ -253,6 +253,14 @@ def test_an_entry_that_carries_another_number_is_noticed_even_when_it_was_signed
     assert "another number" in report.problem
 
 
+def test_an_entry_that_was_added_after_the_signed_ones_is_noticed(home):
+    added = encode_parts(entry(31, []), "2099-01-01T00:00:00.000000Z").with_seq(31)
+    change(home, "INSERT INTO entries (seq, entry, leaf) VALUES (31, ?, ?)", added, leaf_hash(added))
+    report = verify_folder(home, KEY.public_key())
+    assert (report.ok, report.first_bad) == (False, 31)
+    assert "never signed" in report.problem
+
+
 def test_a_checkpoint_of_another_journal_is_noticed_even_when_the_same_key_signed_it(home):
     root = bytes.fromhex(verify_folder(home, KEY.public_key()).root)
     change(home, "UPDATE checkpoints SET note = ?", Signer(KEY, "other/journal").sign(30, root))
