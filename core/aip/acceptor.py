@@ -251,8 +251,6 @@ class PreTlsProtocol(asyncio.Protocol):
         if self.gate.secure is None:
             self._hand_over(transport)
         else:
-            # `start_tls` must receive every byte, so nothing is read here.
-            transport.pause_reading()
             self._tls_task = self.gate.tasks.spawn("start TLS", self._start_tls(transport, self.gate.secure))
 
     def _hand_over(self, transport: asyncio.Transport) -> None:
@@ -274,6 +272,10 @@ class PreTlsProtocol(asyncio.Protocol):
 
     async def _start_tls(self, transport: asyncio.Transport, secure: ssl.SSLContext) -> None:
         """Start TLS with a TLS client; answer any other client that this port requires TLS."""
+        # `start_tls` must receive every byte, so nothing is read here. A pause in `connection_made` is too
+        # early: asyncio of Python 3.11.2 (Debian 12) begins to read after it all the same. This task is
+        # scheduled by then, and runs before anything is read.
+        transport.pause_reading()
         loop = asyncio.get_running_loop()
         seconds = self.gate.limits.register_s
         reason = "it did not finish its TLS handshake in time"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from asyncio import selector_events
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
@@ -54,6 +56,24 @@ async def test_over_tls_a_device_registers_and_serves_commands(secure: House, id
     link = await soon(secure.connected.get())
     assert link.secure
     await still_works(secure, socket, link)
+    await socket.close()
+
+
+async def test_tls_is_spoken_where_asyncio_begins_to_read_although_it_was_told_to_pause(
+    secure: House, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Python 3.11.2: a new transport reads, whatever `connection_made` said."""
+    transport: Any = selector_events._SelectorTransport
+
+    def begin_to_read(self: Any, number: int, callback: Any, *arguments: Any) -> None:
+        if not self.is_closing():
+            self._loop._add_reader(number, callback, *arguments)
+
+    monkeypatch.setattr(transport, "_add_reader", begin_to_read)
+    socket = await secure.dial(ssl=pinned_client_context(identity.fingerprint))
+    await say(socket, type="register", status="ok", client_id="d1")
+    await hear(socket)
+    assert (await soon(secure.connected.get())).secure
     await socket.close()
 
 
