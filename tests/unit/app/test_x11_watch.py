@@ -42,6 +42,8 @@ def desk() -> Iterator[Desk]:
     with virtual_display() as name:
         watch, attacker = XWatch(name), XAttacker(name)
         watch.watch_keys(True)
+        # The server may hear the attacker first, and tells of a key only once it has been asked to.
+        assert watch.catch_up(10)
         yield Desk(name, watch, attacker)
         with contextlib.suppress(*LOST):
             attacker.close()
