@@ -137,7 +137,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
-from core.errors import JournalCorrupt, JournalUnavailable
+from core.errors import JournalUnavailable
 
 def new(text):
     return NewEntry(kind=Kind.COMMAND_SENT, actor="service", body={"text": text})

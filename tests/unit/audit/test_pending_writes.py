@@ -38,6 +38,13 @@ def numbered(*numbers: int) -> list[NewEntry]:
     return [NewEntry(kind=RECORDED, actor="service", call_id="c-1", body={"n": number}) for number in numbers]
 
 
+def keep_pending(rig: Rig, *numbers: int) -> None:
+    """Note entries while the disk is away; it is back then, and they still wait."""
+    rig.disk.broken = True
+    rig.disk.note_late(numbered(*numbers))
+    rig.disk.broken = False
+
+
 async def recorded(rig: Rig) -> list[int]:
     return [entry.body["n"] for entry in await rig.entries("call:c-1")]
 
@@ -71,9 +78,7 @@ async def test_what_is_being_flushed_is_not_written_twice(
 ) -> None:
     monkeypatch.setattr(pending_writes, "TRY_AGAIN", 0.0)
     async with open_rig(home) as rig:
-        rig.disk.broken = True
-        rig.disk.note_late(numbered(1, 2))
-        rig.disk.broken = False
+        keep_pending(rig, 1, 2)
         append_many = rig.journal.append_many
 
         async def slow(entries: list[NewEntry]) -> list[Entry]:
@@ -92,9 +97,7 @@ async def test_what_comes_while_others_are_written_is_written_too(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_rig(home) as rig:
-        rig.disk.broken = True
-        rig.disk.note_late(numbered(1, 2))
-        rig.disk.broken = False
+        keep_pending(rig, 1, 2)
         append_many = rig.journal.append_many
 
         async def one_comes_meanwhile(entries: list[NewEntry]) -> list[Entry]:
