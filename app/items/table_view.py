@@ -148,7 +148,7 @@ class TableView(AnimatedItemView, QTableView):
         self.verticalScrollBar().valueChanged.connect(self._scrolled_to)
 
     def _scrolled_to(self, _value: int) -> None:
-        # Nothing is kept of rows that were in sight once.
+        # Or else every row of a long table would be kept here in the end.
         self._painted.clear()
         self._fit_scrolled.start()
 
@@ -451,8 +451,8 @@ class TableView(AnimatedItemView, QTableView):
     def dataChanged(self, top: Index, bottom: Index, roles: Sequence[int] = ()) -> None:
         """Paint the cells in sight that look otherwise now.
 
-        Models tell of whole rows, in which most cells look as before, and a cell takes 95 µs to paint, thirty
-        times as long as comparing it. For rows out of sight Qt (6.11) paints everything that is in sight.
+        Models tell of whole rows, in which most cells look as before. A cell of Fleet takes 80 µs to paint,
+        and 9 µs to compare. For rows out of sight Qt (6.11) paints everything that is in sight.
         """
         if QAccessible.isActive():
             # Assistive technology is told of all cells.
