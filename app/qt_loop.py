@@ -48,20 +48,12 @@ def run_on_qt(app: QApplication, main: Coroutine[Any, Any, Result]) -> Result:
     Raises:
         BaseException: whatever `main` raised.
     """
-    # Qt stops the loop when the last window closes, before our tasks have cleaned up; the window only asks to
-    # close, and `main` does the closing.
-    app.setQuitOnLastWindowClosed(False)
-    loop = qasync.QEventLoop(app)
+    loop = QtEventLoop(app)
     asyncio.set_event_loop(loop)
-    keeper = GuiThreadGarbageCollector()
     try:
         return loop.run_until_complete(main)  # type: ignore[no-any-return]  # qasync has no types
     finally:
-        try:
-            _end(loop)
-        finally:
-            # Only now: no thread of the loop is left that could collect in the wrong place.
-            keeper.stop()
+        _end(loop)
 
 
 def _end(loop: Any) -> None:
@@ -75,6 +67,23 @@ def _end(loop: Any) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+class QtEventLoop(qasync.QEventLoop):  # type: ignore[misc]  # qasync has no types
+    """Qt's loop for asyncio; while it is open, garbage is collected only in the window's thread."""
+
+    def __init__(self, app: QApplication) -> None:
+        # Qt stops the loop when the last window closes, before our tasks have cleaned up; the window only
+        # asks to close, and what runs on the loop does the closing.
+        app.setQuitOnLastWindowClosed(False)
+        super().__init__(app)
+        self._collector = GuiThreadGarbageCollector()
+
+    def close(self) -> None:
+        """End the loop for good."""
+        super().close()
+        # Only now: no thread of the loop is left that could collect in the wrong place.
+        self._collector.stop()
 
 
 class GuiThreadGarbageCollector(QObject):

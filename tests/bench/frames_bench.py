@@ -18,7 +18,6 @@ from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QApplication, QFormLayout, QLabel, QLineEdit, QTableView, QWidget
 
 from app.forms import SchemaForm
-from app.main import ConsoleApplication
 from app.overrides import install_guard
 from app.qt_loop import run_on_qt
 from app.screens.fleet.screen import FleetScreen
@@ -29,7 +28,7 @@ from tests.bench.journal_bench import Figures
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import many_devices
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 
 ROOT = Path(__file__).parents[2]
 DEVICES, COLUMNS = 1_000, 9
@@ -111,30 +110,34 @@ def plain_form() -> QWidget:
     return form
 
 
-async def fleet(desk: ConsoleApplication, console: FakeConsole) -> None:
-    desk.window.open("fleet")
-    screen = desk.window.current
-    assert isinstance(screen, FleetScreen)
-    began = time.thread_time()
-    table = plain_table()
-    filled = (time.thread_time() - began) * 1000
-    painted = best_ms(table.viewport().grab)
-    for wall in (False, True):
-        screen.show_as(wall)
-        view, name = screen.listing.view, "tiles" if wall else "a table"
-        await seen(lambda view=view: screen.listing.shown_count() == DEVICES and view.isVisible())
-        tell(f"1,000 devices painted as {name}", best_ms(view.viewport().grab), "a plain table", painted)
-        changed = [
-            device.model_copy(update={"tool_count": device.tool_count + 1 + wall})
-            for device in console.fleet.values()
-        ]
-        shown: list[None] = []
-        screen.listing.filled.connect(lambda shown=shown: shown.append(None))
-        for device in changed:
-            console.emit(DeviceChanged(device=device))
-        longest = await longest_turn_ms(lambda shown=shown: shown)
-        tell(f"1,000 devices change at once, longest turn, {name}", longest, "a plain table filled", filled)
-    table.deleteLater()
+async def fleet(theme: Theme, folder: Path) -> None:
+    console = FakeConsole(many_devices(DEVICES), story().operators)
+    async with open_window(theme, folder, console) as desk:
+        desk.window.open("fleet")
+        screen = desk.window.current
+        assert isinstance(screen, FleetScreen)
+        began = time.thread_time()
+        table = plain_table()
+        filled = (time.thread_time() - began) * 1000
+        painted = best_ms(table.viewport().grab)
+        for wall in (False, True):
+            screen.show_as(wall)
+            view, name = screen.listing.view, "tiles" if wall else "a table"
+            await seen(lambda view=view: screen.listing.shown_count() == DEVICES and view.isVisible())
+            tell(f"1,000 devices painted as {name}", best_ms(view.viewport().grab), "a plain table", painted)
+            changed = [
+                device.model_copy(update={"tool_count": device.tool_count + 1 + wall})
+                for device in console.fleet.values()
+            ]
+            shown: list[None] = []
+            screen.listing.filled.connect(lambda shown=shown: shown.append(None))
+            for device in changed:
+                console.emit(DeviceChanged(device=device))
+            longest = await longest_turn_ms(lambda shown=shown: shown)
+            tell(
+                f"1,000 devices change at once, longest turn, {name}", longest, "a plain table filled", filled
+            )
+        table.deleteLater()
 
 
 async def forms() -> None:
@@ -163,9 +166,8 @@ def main() -> int:
     load_icons()
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=app)
     theme.apply(app)
-    console = FakeConsole(many_devices(DEVICES), story().operators)
     with tempfile.TemporaryDirectory(prefix="frames-bench-") as folder:
-        play(theme, Path(folder), console, lambda desk: fleet(desk, console))
+        run_on_qt(app, fleet(theme, Path(folder)))
     run_on_qt(app, forms())
     return 0
 

@@ -14,12 +14,13 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QApplication
 
 from app.overrides import install_guard
+from app.qt_loop import run_on_qt
 from app.screens.runs.live_box import LiveBox
 from app.theme.icons import load_icons
 from app.theme.theme import Theme
 from core.batch.models import RunState
 from tests.bench.output_bench import lateness
-from tests.gui.runs.page import RunsPage, play_runs
+from tests.gui.runs.page import open_runs
 
 
 class PaintedLines(QObject):
@@ -51,17 +52,18 @@ def main(command: str) -> None:
     theme.apply(app)
     load_icons()
 
-    async def scenario(page: RunsPage) -> None:
-        step = {"id": "call", "tool": "shell_execute", "with": {"command": command, "timeout": 60}}
-        run = await page.start(step)
-        painted = PaintedLines(page.drawer.live.box)
-        await page.open(run, "this-computer", "call")
-        await page.approve()
-        await page.until(RunState.DONE)
-        sys.stdout.writelines(f"{one:.3f}\n" for one in painted.late)
+    async def follow(folder: Path) -> None:
+        async with open_runs(theme, folder) as page:
+            step = {"id": "call", "tool": "shell_execute", "with": {"command": command, "timeout": 60}}
+            run = await page.start(step)
+            painted = PaintedLines(page.drawer.live.box)
+            await page.open(run, "this-computer", "call")
+            await page.approve()
+            await page.until(RunState.DONE)
+            sys.stdout.writelines(f"{one:.3f}\n" for one in painted.late)
 
     with tempfile.TemporaryDirectory(prefix="output-window-") as folder:
-        play_runs(theme, Path(folder), scenario)
+        run_on_qt(app, follow(Path(folder)))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -183,9 +183,8 @@ class ApprovalsDesk:
         return approval
 
 
-Story = Callable[[ApprovalsDesk], Awaitable[None]]
-# The fixture `play` of the window tests: plays a story on a screen of its own, opened as `open_desk` is told.
-Play = Callable[..., None]
+# The fixture `desk_with` of the window tests: a screen of its own, opened as `open_desk` is told.
+DeskWith = Callable[..., AbstractAsyncContextManager[ApprovalsDesk]]
 
 
 def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:

@@ -1,30 +1,30 @@
 """The real window on a `Console` of your choice, for GUI tests of every screen.
 
-    def test_a_device_opens_its_panel(theme, tmp_path):
-        async def scenario(desk: Desk) -> None:
+    async def test_a_device_opens_its_panel(theme, tmp_path):
+        async with open_window(theme, tmp_path, FakeConsole()) as desk:
             desk.window.open("fleet")
             await seen(lambda: desk.window.current.panel.isVisible())
 
-        play(theme, tmp_path, FakeConsole(), scenario)
+`open_window` ends the window in order, and fails when a task is left. The window begins on Fleet, as a fresh
+home does; `open_frame` is for tests that open a screen of their own: its window begins with the frame and no
+screen in it, which takes a third of the time.
 
-`play` runs the scenario on the Qt loop, ends the window in order, and fails when a task is left. It begins on
-Fleet, as a fresh home does; `play_frame` is for scenarios that open a screen of their own: it begins with the
-window's frame and no screen in it, which takes a third of the time.
+Both are context managers, not fixtures: between the phases of a test pytest-qt has Qt process events while
+no asyncio loop runs, so a window does not outlive the test's body.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.input_origin import InputOrigin
 from app.main import ConsoleApplication
-from app.qt_loop import run_on_qt
 from app.screens.targets import Target
 from app.theme.theme import Theme
 from core.home import Home
@@ -76,18 +76,18 @@ def begin_on(desk: ConsoleApplication, screen: str | None) -> None:
         desk.begin()
 
 
-def play(
+@asynccontextmanager
+async def open_window(
     theme: Theme,
     folder: Path,
     console: Console | Callable[[], Awaitable[Console]],
-    scenario: Callable[[ConsoleApplication], Coroutine[Any, Any, None]],
     size: tuple[int, int] = (1440, 900),
     wait: bool = True,
     begins_on: str | None = None,
     has_faults: bool = False,
     hand: InputOrigin = InputOrigin.REAL,
-) -> None:
-    """Play `scenario` in the window; with `wait`, after the first state and the operator keys were read.
+) -> AsyncIterator[ConsoleApplication]:
+    """The window; with `wait`, once the first state and the operator keys were read.
 
     It fails with the first error that nobody caught, wherever Qt or the loop called; with `has_faults` not.
     What `QTest` presses counts as made by `hand`.
@@ -102,28 +102,36 @@ def play(
     async def opened() -> Console:
         return console if isinstance(console, Console) else await console()
 
-    async def main() -> None:
-        # A window brings its own.
-        app.setStyleSheet("")
-        desk = ConsoleApplication(Home(folder).create(), theme, opened, ScriptedHand(hand))
-        desk.window.resize(*size)
-        uncaught: list[str] = []
-        desk.reporter.happened.connect(lambda words, details: uncaught.append(f"{words}\n{details}"))
-        begin_on(desk, begins_on)
-        try:
-            if wait:
-                await seen(lambda: desk.state.loaded)
-                await seen(lambda: desk.keys.is_read or desk.window.notices.words())
-                desk.state.flush()
-            await scenario(desk)
-        finally:
-            await desk.end()
-        left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        assert not left, f"tasks were left: {left}"
-        assert has_faults or not uncaught, uncaught[0]
-
-    run_on_qt(app, main())
+    # A window brings its own.
+    app.setStyleSheet("")
+    desk = ConsoleApplication(Home(folder).create(), theme, opened, ScriptedHand(hand))
+    desk.window.resize(*size)
+    uncaught = uncaught_in(desk)
+    begin_on(desk, begins_on)
+    try:
+        if wait:
+            await seen(lambda: desk.state.loaded)
+            await seen(lambda: desk.keys.is_read or desk.window.notices.words())
+            desk.state.flush()
+        yield desk
+    finally:
+        await desk.end()
+    nothing_left()
+    assert has_faults or not uncaught, uncaught[0]
 
 
 # A screen takes long to make, and would follow every event behind the one that is tested.
-play_frame = partial(play, begins_on=NO_SCREEN)
+open_frame = partial(open_window, begins_on=NO_SCREEN)
+
+
+def uncaught_in(desk: ConsoleApplication) -> list[str]:
+    """The errors that nobody catches in a window from now on, as its banner is told of them."""
+    uncaught: list[str] = []
+    desk.reporter.happened.connect(lambda words, details: uncaught.append(f"{words}\n{details}"))
+    return uncaught
+
+
+def nothing_left() -> None:
+    """Fail when the loop has another task than this one."""
+    left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert not left, f"tasks were left: {left}"

@@ -1,26 +1,23 @@
 """The real window on a real service over its real socket, all on one loop; for tests of what is signed.
 
-    def test_…(theme, tmp_path):
-        async def scenario(bay: Bay) -> None:
+    async def test_…(theme, tmp_path):
+        async with open_on_service(theme, tmp_path) as bay:
             bay.desk.window.choose_profile(Profile.TRUSTED)
             …
-        play_on_service(theme, tmp_path, scenario)
 
 The operator `harbour` is registered, and their key, without a passphrase unless one is given, is in the home.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtWidgets import QApplication
 
 from app.main import ConsoleApplication
-from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.approvals.operators import adding
@@ -35,7 +32,7 @@ from core.service.service import Service
 from core.service.wishes import policy_change
 from core.user import user_name
 from tests.fakes.desk import choose_channel, open_service
-from tests.fakes.window import NO_SCREEN, begin_on, seen
+from tests.fakes.window import NO_SCREEN, begin_on, nothing_left, seen, uncaught_in
 
 SETTINGS = 'this_computer = "in-process"\nlisten = "127.0.0.1:0"\n'
 
@@ -77,51 +74,45 @@ class Bay:
         return entry, SignedChange.model_validate(entry.body["signed"])
 
 
-def play_on_service(
+@asynccontextmanager
+async def open_on_service(
     theme: Theme,
     folder: Path,
-    scenario: Callable[[Bay], Coroutine[Any, Any, None]],
     operators: tuple[tuple[str, str | None], ...] = (("harbour", None),),
     policy: str = "",
     begins_on: str = NO_SCREEN,
-) -> None:
-    """Play `scenario`; `operators` are names and passphrases, `policy` the accepted text."""
+) -> AsyncIterator[Bay]:
+    """The window; `operators` are names and passphrases, `policy` the accepted text."""
     app = QApplication.instance()
     assert isinstance(app, QApplication)
     home = Home(folder / "home").create()
     choose_channel(home, "in-process")
     (home.path / "settings.toml").write_text(SETTINGS)
     keys = {name: create_operator_key(home, name, phrase) for name, phrase in operators}
+    app.setStyleSheet("")
+    async with open_service(home) as service:
+        await _begin(service, list(keys.values()), policy)
+        server = ControlServer(LocalConsoles(service), home)
+        await server.open()
+        doors: list[Console] = []
 
-    async def main() -> None:
-        app.setStyleSheet("")
-        async with open_service(home) as service:
-            await _begin(service, list(keys.values()), policy)
-            server = ControlServer(LocalConsoles(service), home)
-            await server.open()
-            doors: list[Console] = []
+        async def opened() -> Console:
+            doors.append(await RemoteConsole.connect(home, "window", f"window:{user_name()}"))
+            return doors[-1]
 
-            async def opened() -> Console:
-                doors.append(await RemoteConsole.connect(home, "window", f"window:{user_name()}"))
-                return doors[-1]
-
-            desk = ConsoleApplication(home, theme, opened)
-            desk.window.resize(1440, 900)
-            uncaught: list[str] = []
-            desk.reporter.happened.connect(lambda words, details: uncaught.append(f"{words}\n{details}"))
-            begin_on(desk, begins_on)
-            try:
-                await seen(lambda: desk.state.loaded and len(desk.keys.listed) == len(keys))
-                desk.state.flush()
-                await scenario(Bay(desk, service, server, home, keys, doors))
-            finally:
-                await desk.end()
-                await server.close()
-        left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        assert not left, f"tasks were left: {left}"
-        assert not uncaught, uncaught[0]
-
-    run_on_qt(app, main())
+        desk = ConsoleApplication(home, theme, opened)
+        desk.window.resize(1440, 900)
+        uncaught = uncaught_in(desk)
+        begin_on(desk, begins_on)
+        try:
+            await seen(lambda: desk.state.loaded and len(desk.keys.listed) == len(keys))
+            desk.state.flush()
+            yield Bay(desk, service, server, home, keys, doors)
+        finally:
+            await desk.end()
+            await server.close()
+    nothing_left()
+    assert not uncaught, uncaught[0]
 
 
 async def _begin(service: Service, keys: list[OperatorKey], policy: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("QT_API", "pyside6")
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from app import qt_loop
 from app.overrides import install_guard
 from app.theme.icons import load_icons
 from app.theme.theme import Theme
-from tests.fakes.approvals_desk import Play, Story, open_desk
+from tests.fakes.approvals_desk import DeskWith, open_desk
 from tests.fakes.window import apply_to_parts
 
 # As the window does where it starts.
@@ -96,17 +98,21 @@ def theme(qapp: QApplication) -> Theme:
 
 
 @pytest.fixture
-def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
-    """Plays a story on an Approvals screen of its own."""
+def desk_with(theme: Theme, tmp_path: Path) -> DeskWith:
+    """Opens an Approvals screen of its own, as `open_desk` is told."""
+    return partial(open_desk, tmp_path / "home")
 
-    def run(story: Story, **how: Any) -> None:
-        async def whole() -> None:
-            async with open_desk(tmp_path / "home", **how) as desk:
-                await story(desk)
 
-        qt_loop.run_on_qt(qapp, whole())
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Async tests of the window run on Qt's loop, as the window does."""
+    return {"qt": _loop_on_qt}
 
-    return run
+
+def _loop_on_qt() -> asyncio.AbstractEventLoop:
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    loop: asyncio.AbstractEventLoop = qt_loop.QtEventLoop(app)
+    return loop
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

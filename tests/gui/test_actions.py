@@ -14,7 +14,6 @@ from PySide6.QtGui import QAction, QContextMenuEvent
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QMenu
 
 import app
-from app.main import ConsoleApplication
 from app.screens.screen import Screen
 from app.screens.targets import OpenBatch, OpenDevice, OpenRun, OpenSection, Target
 from app.shell.screen_registry import SCREENS
@@ -24,7 +23,7 @@ from app.widgets.buttons import Button, IconButton
 from tests.fakes.agents_story import add_agents
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.page import visible
 from tests.gui.shell.page import commands_of, keys_listed
 
@@ -107,10 +106,10 @@ def check_line(line: QAction, acts: list[Action]) -> None:
 
 
 @pytest.mark.parametrize(("name", "target"), PLACES)
-def test_what_does_what_a_key_does_is_the_action_of_that_key(
+async def test_what_does_what_a_key_does_is_the_action_of_that_key(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, target: Target | None
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, with_agents()) as desk:
         desk.window.open(name, target)
         screen = desk.window.current
         await seen(lambda: visible(screen, QAbstractButton) or name == "approvals")
@@ -121,14 +120,12 @@ def test_what_does_what_a_key_does_is_the_action_of_that_key(
         for line in menu_lines(screen, monkeypatch):
             check_line(line, acts)
 
-    play_frame(theme, tmp_path, with_agents(), scenario)
-
 
 @pytest.mark.parametrize("name", [entry.name for entry in SCREENS])
-def test_f1_and_the_palette_list_the_same_and_say_why_something_is_off(
+async def test_f1_and_the_palette_list_the_same_and_say_why_something_is_off(
     theme: Theme, tmp_path: Path, name: str
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, with_agents()) as desk:
         desk.window.open(name)
         acts = acts_of(desk.window.current)
         assert acts
@@ -142,21 +139,19 @@ def test_f1_and_the_palette_list_the_same_and_say_why_something_is_off(
             assert found.off == found.detail == action.reason
             assert found.note == ("" if action.reason else chord_words(action.keys))
 
-    play_frame(theme, tmp_path, with_agents(), scenario)
-
 
 @pytest.mark.parametrize("name", [entry.name for entry in SCREENS])
-def test_without_a_service_each_action_that_is_off_says_why(theme: Theme, tmp_path: Path, name: str) -> None:
+async def test_without_a_service_each_action_that_is_off_says_why(
+    theme: Theme, tmp_path: Path, name: str
+) -> None:
     """Nothing is chosen and nothing is known: that must not raise either."""
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         desk.window.open(name)
         for action in acts_of(desk.window.current):
             assert not action.reason or REASON.fullmatch(action.reason), action.reason
             if action.reason:
                 action.trigger()
-
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def called_in(code: ast.expr) -> str:

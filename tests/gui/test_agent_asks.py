@@ -15,18 +15,18 @@ from app.theme.theme import Theme
 from tests.fakes.agents import add_agent
 from tests.fakes.gateway import LEGACY, MODERN, asked, in_process, over_stdio, touch
 from tests.fakes.window import seen
-from tests.fakes.window_on_service import Bay, play_on_service
+from tests.fakes.window_on_service import open_on_service
 
 
 @pytest.mark.parametrize(
     ("connect", "mode"), [(in_process, LEGACY), (over_stdio, MODERN)], ids=["in process", "stdio"]
 )
-def test_an_agent_waits_until_a_person_approves_or_denies_in_the_window(
+async def test_an_agent_waits_until_a_person_approves_or_denies_in_the_window(
     theme: Theme, tmp_path: Path, connect: Any, mode: str
 ) -> None:
     made, other = tmp_path / "made", tmp_path / "other"
 
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         token = await add_agent(bay.beside, bay.keys["harbour"], "clerk")
         bay.desk.window.open("approvals")
         screen = bay.desk.window.current
@@ -50,7 +50,5 @@ def test_an_agent_waits_until_a_person_approves_or_denies_in_the_window(
                 [result] = denied.structured_content["results"]
                 assert result["error"]["code"] == "denied_by_operator"
                 assert "Not on a Friday" in result["error"]["message"]
-
-    play_on_service(theme, tmp_path, scenario)
     assert made.exists()
     assert not other.exists()

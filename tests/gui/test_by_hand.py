@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.hand import ScriptedHand, press_button
 from tests.fakes.sign_sheets import sign_sheet
 from tests.fakes.story import story
-from tests.fakes.window import play, play_frame, seen
+from tests.fakes.window import open_frame, open_window, seen
 from tests.gui.fleet.page import ToolPage, fleet_in_front
 from tests.gui.page import part_of, problem_in
 
@@ -297,26 +298,21 @@ def passphrase_sheet(desk: ConsoleApplication) -> PassphraseDialog | None:
     return next((one for one in desk.window.findChildren(PassphraseDialog) if one.isVisible()), None)
 
 
-def go(
-    theme: Theme,
-    folder: Path,
-    scenario: Callable[[ConsoleApplication, FakeConsole], Awaitable[None]],
-    hand: InputOrigin,
-    passphrase: str | None = PASSPHRASE,
-) -> None:
+@asynccontextmanager
+async def open_unlocked(
+    theme: Theme, folder: Path, hand: InputOrigin, passphrase: str | None = PASSPHRASE
+) -> AsyncIterator[tuple[ConsoleApplication, FakeConsole]]:
     """A window with the key of `harbour` unlocked."""
     key = create_operator_key(Home(folder).create(), "harbour", passphrase)
     console = story()
     console.operators = [key.operator]
     console.queue.clear()
 
-    async def whole(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, folder, console, hand=hand) as desk:
         if passphrase is not None:
             await desk.keys.unlock("harbour", passphrase)
         await seen(lambda: desk.keys.unlocked)
-        await scenario(desk, console)
-
-    play_frame(theme, folder, console, whole, hand=hand)
+        yield desk, console
 
 
 def press_by(desk: ConsoleApplication, button: QAbstractButton, hand: InputOrigin) -> None:
@@ -339,10 +335,10 @@ async def press_over_the_bus_in_vain(
 
 
 @pytest.mark.parametrize("act", LOOSENS, ids=name_of)
-def test_a_press_over_the_bus_loosens_nothing_and_input_of_a_program_asks_for_the_passphrase(
+async def test_a_press_over_the_bus_loosens_nothing_and_input_of_a_program_asks_for_the_passphrase(
     theme: Theme, tmp_path: Path, act: Act
 ) -> None:
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+    async with open_unlocked(theme, tmp_path, InputOrigin.REAL) as (desk, console):
         button = await act.open(desk)
         before = console.asked.count(act.asks)
         await press_over_the_bus_in_vain(desk, console, button, act)
@@ -360,14 +356,12 @@ def test_a_press_over_the_bus_loosens_nothing_and_input_of_a_program_asks_for_th
         QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
         await seen(lambda: console.asked.count(act.asks) > before)
 
-    go(theme, tmp_path, scenario, InputOrigin.REAL)
-
 
 @pytest.mark.parametrize("act", LOOSENS, ids=name_of)
-def test_without_a_passphrase_input_that_a_program_made_loosens_nothing_and_input_of_a_hand_does(
+async def test_without_a_passphrase_input_that_a_program_made_loosens_nothing_and_input_of_a_hand_does(
     theme: Theme, tmp_path: Path, act: Act
 ) -> None:
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+    async with open_unlocked(theme, tmp_path, InputOrigin.REAL, passphrase=None) as (desk, console):
         button = await act.open(desk)
         before = console.asked.count(act.asks)
         press_by(desk, button, InputOrigin.SYNTHETIC)
@@ -379,21 +373,17 @@ def test_without_a_passphrase_input_that_a_program_made_loosens_nothing_and_inpu
         press_by(desk, button, InputOrigin.UNKNOWN)
         await seen(lambda: console.asked.count(act.asks) > before)
 
-    go(theme, tmp_path, scenario, InputOrigin.REAL, passphrase=None)
-
 
 @pytest.mark.parametrize("hand", [InputOrigin.SYNTHETIC, InputOrigin.UNKNOWN])
 @pytest.mark.parametrize("act", INPUT_ONLY, ids=name_of)
-def test_medium_risk_takes_input_whoever_made_it_and_no_press_over_the_bus(
+async def test_medium_risk_takes_input_whoever_made_it_and_no_press_over_the_bus(
     theme: Theme, tmp_path: Path, act: Act, hand: InputOrigin
 ) -> None:
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+    async with open_unlocked(theme, tmp_path, InputOrigin.REAL) as (desk, console):
         button = await act.open(desk)
         await press_over_the_bus_in_vain(desk, console, button, act)
         press_by(desk, button, hand)
         await seen(lambda: act.asks in console.asked)
-
-    go(theme, tmp_path, scenario, InputOrigin.REAL)
 
 
 def test_every_kind_of_press_counts_up_to_its_stake() -> None:
@@ -405,10 +395,10 @@ def test_every_kind_of_press_counts_up_to_its_stake() -> None:
     }
 
 
-def test_what_tightens_and_low_risk_take_any_press(theme: Theme, tmp_path: Path) -> None:
+async def test_what_tightens_and_low_risk_take_any_press(theme: Theme, tmp_path: Path) -> None:
     """People who work with assistive technology can stop, deny, choose a stricter profile, and read."""
 
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+    async with open_unlocked(theme, tmp_path, InputOrigin.REAL) as (desk, console):
         press_over_the_bus(await approve_low(desk))
         await seen(lambda: "decide" in console.asked)
         screen = desk.window.current
@@ -423,13 +413,11 @@ def test_what_tightens_and_low_risk_take_any_press(theme: Theme, tmp_path: Path)
         press_over_the_bus(desk.window.top_bar.stop)
         await seen(lambda: console.stopped)
 
-    go(theme, tmp_path, scenario, InputOrigin.REAL)
 
-
-def test_the_first_operator_is_made_by_input_and_not_over_the_bus(theme: Theme, tmp_path: Path) -> None:
+async def test_the_first_operator_is_made_by_input_and_not_over_the_bus(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console, hand=InputOrigin.SYNTHETIC) as desk:
         desk.window.open("fleet")
         page = fleet_in_front(desk).first_run
         await seen(page.without.isVisible)
@@ -447,14 +435,14 @@ def test_the_first_operator_is_made_by_input_and_not_over_the_bus(theme: Theme, 
         press_button(section.without)
         await seen(lambda: console.operators)
 
-    play(theme, tmp_path, console, scenario, hand=InputOrigin.SYNTHETIC)
 
-
-def test_another_operators_passphrase_is_typed_and_their_press_is_input(theme: Theme, tmp_path: Path) -> None:
+async def test_another_operators_passphrase_is_typed_and_their_press_is_input(
+    theme: Theme, tmp_path: Path
+) -> None:
     home = Home(tmp_path).create()
     anna = create_operator_key(home, "anna", "another calm sea")
 
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+    async with open_unlocked(theme, tmp_path, InputOrigin.SYNTHETIC) as (desk, console):
         console.operators.append(anna.operator)
         await desk.keys.refresh()
         console.request(make_approval(1, risk="high", parameters={"command": "x"}, approvers=2))
@@ -477,14 +465,12 @@ def test_another_operators_passphrase_is_typed_and_their_press_is_input(theme: T
         QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
         await seen(lambda: "decide" in console.asked)
 
-    go(theme, tmp_path, scenario, InputOrigin.SYNTHETIC)
-
 
 @pytest.mark.parametrize(("hand", "answered"), [(InputOrigin.REAL, True), (InputOrigin.SYNTHETIC, False)])
-def test_the_chord_tells_who_pressed_it(
+async def test_the_chord_tells_who_pressed_it(
     theme: Theme, tmp_path: Path, hand: InputOrigin, answered: bool
 ) -> None:
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+    async with open_unlocked(theme, tmp_path, hand) as (desk, console):
         screen = await card_of(desk, "high")
         for place in (screen.queue.view, screen.card.bytes.box, screen):
             if "decide" not in console.asked:
@@ -498,11 +484,9 @@ def test_the_chord_tells_who_pressed_it(
         else:
             assert "decide" not in console.asked
 
-    go(theme, tmp_path, scenario, hand)
 
-
-def test_what_is_approved_is_what_was_on_the_card_at_the_press(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+async def test_what_is_approved_is_what_was_on_the_card_at_the_press(theme: Theme, tmp_path: Path) -> None:
+    async with open_unlocked(theme, tmp_path, InputOrigin.SYNTHETIC) as (desk, console):
         button = await approve_high(desk)
         screen = desk.window.current
         assert isinstance(screen, ApprovalsScreen)
@@ -517,11 +501,9 @@ def test_what_is_approved_is_what_was_on_the_card_at_the_press(theme: Theme, tmp
         await seen(lambda: "The request is another one by now." in screen.bar.error.words())
         assert "decide" not in console.asked
 
-    go(theme, tmp_path, scenario, InputOrigin.SYNTHETIC)
 
-
-def test_the_policy_that_is_saved_is_the_one_that_was_signed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+async def test_the_policy_that_is_saved_is_the_one_that_was_signed(theme: Theme, tmp_path: Path) -> None:
+    async with open_unlocked(theme, tmp_path, InputOrigin.SYNTHETIC) as (desk, console):
         button = await save_policy(desk)
         assert isinstance(desk.window.current, SettingsScreen)
         page = desk.window.current.policy
@@ -543,11 +525,9 @@ def test_the_policy_that_is_saved_is_the_one_that_was_signed(theme: Theme, tmp_p
         assert shown.after["sha256"] == text_digest(planted)
         assert console.asked.count("save_policy") == 1
 
-    go(theme, tmp_path, scenario, InputOrigin.SYNTHETIC)
 
-
-def test_a_choice_that_was_changed_without_a_word_is_not_signed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+async def test_a_choice_that_was_changed_without_a_word_is_not_signed(theme: Theme, tmp_path: Path) -> None:
+    async with open_unlocked(theme, tmp_path, InputOrigin.REAL) as (desk, console):
         button = await grant(desk)
         sheet = newest(desk, GrantDialog)
         assert isinstance(sheet, GrantDialog)
@@ -563,11 +543,9 @@ def test_a_choice_that_was_changed_without_a_word_is_not_signed(theme: Theme, tm
         press_button(button)
         await seen(lambda: "decide" in console.asked)
 
-    go(theme, tmp_path, scenario, InputOrigin.REAL)
 
-
-def test_the_name_of_a_critical_request_is_typed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
+async def test_the_name_of_a_critical_request_is_typed(theme: Theme, tmp_path: Path) -> None:
+    async with open_unlocked(theme, tmp_path, InputOrigin.REAL) as (desk, console):
         console.request(make_approval(1, risk="critical", parameters={"command": "x"}))
         desk.window.open("approvals")
         screen = desk.window.current
@@ -578,5 +556,3 @@ def test_the_name_of_a_critical_request_is_typed(theme: Theme, tmp_path: Path) -
         assert not screen.bar.approve.isEnabled()
         QTest.keyClicks(screen.bar.name_field, "lab-lnx-01")
         await seen(screen.bar.approve.isEnabled)
-
-    go(theme, tmp_path, scenario, InputOrigin.REAL)

@@ -23,7 +23,7 @@ from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import drawer_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.agents.page import AgentsPage
 from tests.gui.page import is_due
 
@@ -261,7 +261,7 @@ def cut_beside_room(table: TableView) -> list[str]:
 
 @pytest.mark.qt_log_ignore("plugin does not support", extend=True)  # the off-screen one, of a popup
 @pytest.mark.parametrize("scene", SCENES, ids=[scene.__name__ for scene in SCENES])
-def test_no_text_is_cut_while_another_column_has_room_to_spare(
+async def test_no_text_is_cut_while_another_column_has_room_to_spare(
     theme: Theme, tmp_path: Path, scene: Scene
 ) -> None:
     async def fitted(desk: ConsoleApplication, width: int, height: int) -> TableView:
@@ -271,8 +271,6 @@ def test_no_text_is_cut_while_another_column_has_room_to_spare(
         await seen(lambda: not is_due(table))
         return table
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, tagged(), WIDTHS[0]) as desk:
         faults = {width: cut_beside_room(await fitted(desk, width, height)) for width, height in WIDTHS}
         assert faults == {width: [] for width, _ in WIDTHS}
-
-    play_frame(theme, tmp_path, tagged(), scenario, WIDTHS[0])

@@ -31,7 +31,7 @@ from tests.fakes.batch_screen import batch_of, risky, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import change_cell, drawer_of, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.agents.page import AgentsPage
 from tests.gui.fleet.page import open_fleet
 
@@ -445,10 +445,10 @@ def check_shape(empty: Empty) -> EmptyState:
 
 @pytest.mark.qt_log_ignore("plugin does not support", extend=True)  # the off-screen one, of a popup
 @pytest.mark.parametrize(("console", "case"), CASES, ids=[case.__name__ for _, case in CASES])
-def test_what_has_no_content_says_so_in_one_shape_in_its_middle(
+async def test_what_has_no_content_says_so_in_one_shape_in_its_middle(
     theme: Theme, tmp_path: Path, console: Callable[[], FakeConsole], case: Case
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console()) as desk:
         desk.window.activateWindow()
         await seen(desk.window.isActiveWindow)
         empty = await case(desk)
@@ -459,8 +459,6 @@ def test_what_has_no_content_says_so_in_one_shape_in_its_middle(
         if empty.button:
             state.button.click()
             await seen(empty.done)
-
-    play_frame(theme, tmp_path, console(), scenario)
 
 
 def test_the_block_stays_in_the_middle_and_a_low_area_loses_the_sentence_first(

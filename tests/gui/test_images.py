@@ -32,13 +32,12 @@ from app.images import (
     decode_image,
     images_of,
 )
-from app.main import ConsoleApplication
 from app.screens.replay.images import ImagePair, ReplayImages, ScaledImage
 from app.theme.theme import Theme
 from core.errors import BadInput, ErrorCode, JournalCorrupt, QuarterdeckError, ServiceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.pictures import desktop_png
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="9" height="9"/></svg>'
 
@@ -160,10 +159,10 @@ def test_the_cache_keeps_what_was_used_last_within_its_weight() -> None:
     assert (len(cache), cache.weight) == (0, 0)
 
 
-def test_thousands_of_small_pictures_do_not_fill_the_memory(theme: Theme, tmp_path: Path) -> None:
+async def test_thousands_of_small_pictures_do_not_fill_the_memory(theme: Theme, tmp_path: Path) -> None:
     most = 256 * ENTRY_BYTES
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         cache = ImageCache(desk.link, most)
         for number in range(3000):
             await cache.decode(ImageKey(f"{number:064x}"), encoded("PNG", (1, 1), number))
@@ -175,14 +174,10 @@ def test_thousands_of_small_pictures_do_not_fill_the_memory(theme: Theme, tmp_pa
                 await cache.decode(ImageKey(f"{number:064x}"), b"bad")
         assert cache.kept_bytes <= most, "reasons weigh something too"
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_window_has_one_cache(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_window_has_one_cache(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         assert images_of(desk.link) is images_of(desk.link)
-
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 class Answers:
@@ -198,13 +193,13 @@ class Answers:
         self.cache.want(self.owner, blob, self.shown.append, self.failed.append)
 
 
-def test_a_picture_that_several_want_is_fetched_and_decoded_once(
+async def test_a_picture_that_several_want_is_fetched_and_decoded_once(
     theme: Theme, tmp_path: Path, reader: type[WatchedReader]
 ) -> None:
     console = FakeConsole()
     blob = console.fake_journal.add_blob(encoded("PNG"))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         cache = images_of(desk.link)
         several = [Answers(cache, desk.window) for _ in range(5)]
         for answers in several:
@@ -215,16 +210,14 @@ def test_a_picture_that_several_want_is_fetched_and_decoded_once(
         assert [len(answers.shown) for answers in several] == [2, 1, 1, 1, 1]
         assert (console.asked.count("blob"), reader.reads) == (1, 1)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_late_answer_to_what_is_no_longer_wanted_is_ignored(theme: Theme, tmp_path: Path) -> None:
+async def test_a_late_answer_to_what_is_no_longer_wanted_is_ignored(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     first = console.fake_journal.add_blob(encoded("PNG", (8, 8)))
     second = console.fake_journal.add_blob(encoded("PNG", (9, 9)))
     gate = console.hold_back("blob")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         cache = images_of(desk.link)
         moved, stayed, left, gone = (Answers(cache, desk.window) for _ in range(4))
         for answers in (moved, stayed, left, gone):
@@ -242,17 +235,15 @@ def test_a_late_answer_to_what_is_no_longer_wanted_is_ignored(theme: Theme, tmp_
         assert [image.width() for image in stayed.shown] == [8]
         assert not any((left.shown, left.failed, gone.shown, gone.failed))
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_bytes_that_are_no_picture_are_fetched_once_and_a_fetch_that_failed_is_tried_again(
+async def test_bytes_that_are_no_picture_are_fetched_once_and_a_fetch_that_failed_is_tried_again(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole()
     bad = console.fake_journal.add_blob(b"not a picture")
     good = console.fake_journal.add_blob(encoded("PNG"))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         answers = Answers(images_of(desk.link), desk.window)
         answers.want(bad)
         await seen(lambda: answers.failed)
@@ -264,8 +255,6 @@ def test_bytes_that_are_no_picture_are_fetched_once_and_a_fetch_that_failed_is_t
         await seen(lambda: len(answers.failed) == 3)
         answers.want(good)
         await seen(lambda: answers.shown)
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_picture_that_is_missing_or_damaged_in_the_store_has_one_text_each() -> None:
@@ -279,14 +268,14 @@ def test_a_picture_that_is_missing_or_damaged_in_the_store_has_one_text_each() -
 # Threads
 
 
-def test_no_picture_is_decoded_in_the_gui_thread(
+async def test_no_picture_is_decoded_in_the_gui_thread(
     theme: Theme, tmp_path: Path, reader: type[WatchedReader]
 ) -> None:
     console = FakeConsole()
     before = console.fake_journal.add_blob(desktop_png("x"))
     after = console.fake_journal.add_blob(desktop_png("y"))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         answers = Answers(images_of(desk.link), desk.window)
         answers.want(before)
         await seen(lambda: answers.shown)
@@ -297,8 +286,6 @@ def test_no_picture_is_decoded_in_the_gui_thread(
         assert reader.reads == 3
         assert threading.main_thread() not in reader.threads
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 def test_nothing_else_in_the_window_decodes_bytes() -> None:
     decoders = re.compile(r"QImageReader|fromData\(|loadFromData\(|QMovie|import PIL|from PIL")
@@ -307,7 +294,7 @@ def test_nothing_else_in_the_window_decodes_bytes() -> None:
     assert users == {"images.py"}
 
 
-def test_few_pictures_are_decoded_at_the_same_time(
+async def test_few_pictures_are_decoded_at_the_same_time(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running, most = 0, 0
@@ -325,12 +312,10 @@ def test_few_pictures_are_decoded_at_the_same_time(
 
     monkeypatch.setattr(images, "decode_image", decode)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         cache = images_of(desk.link)
         decoding = asyncio.gather(*(cache.decode(ImageKey(str(number)), b"") for number in range(6)))
         await seen(lambda: running == DECODE_AT_ONCE)
         may_end.set()
         await decoding
         assert most == DECODE_AT_ONCE
-
-    play_frame(theme, tmp_path, FakeConsole(), scenario)

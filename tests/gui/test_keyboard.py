@@ -28,7 +28,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.hand import press_button
 from tests.fakes.sign_sheets import PHRASE, operator_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 ALT = Qt.KeyboardModifier.AltModifier
@@ -62,13 +62,13 @@ async def keyboard_at(desk: ConsoleApplication) -> QWidget:
     return focus
 
 
-def test_after_unlocking_from_the_card_the_queue_has_the_keyboard(theme: Theme, tmp_path: Path) -> None:
+async def test_after_unlocking_from_the_card_the_queue_has_the_keyboard(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path, passphrase=PHRASE)])
     for number in (1, 2, 3):
         approval = make_approval(number)
         console.queue[approval.id] = approval
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("approvals")
         screen = desk.window.current
         assert isinstance(screen, ApprovalsScreen)
@@ -89,8 +89,6 @@ def test_after_unlocking_from_the_card_the_queue_has_the_keyboard(theme: Theme, 
         key(desk, Qt.Key.Key_D)
         assert await keyboard_at(desk) is screen.bar.reason
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 async def approvals_of(desk: ConsoleApplication) -> ApprovalsScreen:
     """The Approvals screen with an open card that may be answered."""
@@ -103,12 +101,14 @@ async def approvals_of(desk: ConsoleApplication) -> ApprovalsScreen:
     return screen
 
 
-def test_the_chord_on_a_critical_card_goes_where_the_name_is_typed(theme: Theme, tmp_path: Path) -> None:
+async def test_the_chord_on_a_critical_card_goes_where_the_name_is_typed(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
     approval = make_approval(1, risk="critical")
     console.queue[approval.id] = approval
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await approvals_of(desk)
         await seen(lambda: screen.card.end_was_seen)
         assert await keyboard_at(desk) is screen.queue.view
@@ -120,10 +120,8 @@ def test_the_chord_on_a_critical_card_goes_where_the_name_is_typed(theme: Theme,
         await seen(lambda: console.queue[approval.id].state is ApprovalState.APPROVED)
         await keyboard_at(desk)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_chord_goes_to_the_box_whose_end_was_not_seen_and_the_bar_names_it(
+async def test_the_chord_goes_to_the_box_whose_end_was_not_seen_and_the_bar_names_it(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
@@ -133,7 +131,7 @@ def test_the_chord_goes_to_the_box_whose_end_was_not_seen_and_the_bar_names_it(
         )
         console.queue[approval.id] = approval
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await approvals_of(desk)
         assert len(screen.card.others) == 38
         assert screen.bar.hint.text() == "scroll the list of devices to the end first"
@@ -145,10 +143,8 @@ def test_the_chord_goes_to_the_box_whose_end_was_not_seen_and_the_bar_names_it(
         assert screen.card.group.head.hint.text().endswith("end seen")
         assert "decide" not in console.asked
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_tab_goes_through_a_card_as_it_is_read(theme: Theme, tmp_path: Path) -> None:
+async def test_tab_goes_through_a_card_as_it_is_read(theme: Theme, tmp_path: Path) -> None:
     command = "rm -rf /srv/x\nsystemctl restart nginx"
     found = [
         find_in(command, "rm -rf /srv/x", "high", "Deletes"),
@@ -158,7 +154,7 @@ def test_tab_goes_through_a_card_as_it_is_read(theme: Theme, tmp_path: Path) -> 
     console = FakeConsole(operators=[operator_of(tmp_path)])
     console.queue[approval.id] = approval
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await approvals_of(desk)
         walked = []
         screen.card.bytes.box.setFocus()
@@ -174,13 +170,11 @@ def test_tab_goes_through_a_card_as_it_is_read(theme: Theme, tmp_path: Path) -> 
         order = [walked.index(one) for one in (screen.card.bytes.box, copy, *rows, run)]
         assert order == sorted(order)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_c_in_fleet_begins_a_batch_of_the_device_where_its_tool_is_typed(
+async def test_c_in_fleet_begins_a_batch_of_the_device_where_its_tool_is_typed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)])) as desk:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -207,11 +201,9 @@ def test_c_in_fleet_begins_a_batch_of_the_device_where_its_tool_is_typed(
         QTest.keyClicks(QApplication.focusWidget(), "uptime")
         await seen(lambda: batch.editor.content.steps[0].parameters.get("command") == "uptime")
 
-    play_frame(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)]), scenario)
 
-
-def test_the_arrow_from_a_search_goes_below_what_enter_would_take(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_arrow_from_a_search_goes_below_what_enter_would_take(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         desk.window.open("batch")
         batch = desk.window.current
         assert isinstance(batch, BatchScreen)
@@ -232,16 +224,14 @@ def test_the_arrow_from_a_search_goes_below_what_enter_would_take(theme: Theme, 
         assert sheet.list.isAncestorOf(await keyboard_at(desk))
         assert sheet.list.current_key() != first
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_tool_is_searched_by_its_name_before_its_description(theme: Theme, tmp_path: Path) -> None:
+async def test_a_tool_is_searched_by_its_name_before_its_description(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     for tools in console.tools_of.values():
         at = next(n for n, tool in enumerate(tools) if tool.tool_name == "get_system_info")
         tools[at] = tools[at].model_copy(update={"description": "Says how large the screen is."})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("batch")
         batch = desk.window.current
         assert isinstance(batch, BatchScreen)
@@ -253,11 +243,11 @@ def test_a_tool_is_searched_by_its_name_before_its_description(theme: Theme, tmp
         assert chosen is not None
         assert chosen.tool.tool_name == "screenshot"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_pairing_asked_for_in_settings_has_the_keyboard_in_the_name(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_pairing_asked_for_in_settings_has_the_keyboard_in_the_name(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)])) as desk:
         await seen(lambda: desk.keys.unlocked)
         desk.window.open("settings", OpenSection("devices"))
         desk.window.open("fleet", OpenPairing())
@@ -265,15 +255,13 @@ def test_pairing_asked_for_in_settings_has_the_keyboard_in_the_name(theme: Theme
         sheet = desk.window.findChildren(PairingDialog)[0]
         assert await keyboard_at(desk) is sheet.form.name_field
 
-    play_frame(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)]), scenario)
-
 
 SCREENS = ["fleet", "batch", "approvals", "runs", "replay", "journal", "agents", "settings"]
 EVERYWHERE = ["Ctrl+K", "F1", "Ctrl+F", "F6", "Shift+F6", "Ctrl+B"]
 
 
 @pytest.mark.parametrize("name", SCREENS)
-def test_after_every_key_of_a_screen_something_sensible_has_the_keyboard(
+async def test_after_every_key_of_a_screen_something_sensible_has_the_keyboard(
     theme: Theme, tmp_path: Path, name: str
 ) -> None:
     console = story([operator_of(tmp_path)])
@@ -282,7 +270,7 @@ def test_after_every_key_of_a_screen_something_sensible_has_the_keyboard(
         QTest.keySequence(QApplication.focusWidget() or desk.window, QKeySequence(keys))
         await asyncio.sleep(0)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         await seen(lambda: desk.keys.unlocked)
         alt = f"Alt+{SCREENS.index(name) + 1}"
         await press(desk, alt)
@@ -301,5 +289,3 @@ def test_after_every_key_of_a_screen_something_sensible_has_the_keyboard(
             await press(desk, alt)
             assert desk.window.current.name == name
             assert await keyboard_at(desk), f"{alt} after {keys}"
-
-    play_frame(theme, tmp_path, console, scenario)

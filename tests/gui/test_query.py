@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,7 @@ import pytest
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.main import ConsoleApplication
-from app.qt_loop import ended, run_on_qt
+from app.qt_loop import ended
 from app.query import Buttons, Declined, Mutation, Query, quietly
 from app.service_client import ConsoleLink
 from app.state import AppState
@@ -22,7 +22,7 @@ from app.widgets.dialog import Dialog
 from core.errors import QuarterdeckError, Refused
 from core.service.console import Console
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import PATIENCE_S, play, seen
+from tests.fakes.window import PATIENCE_S, nothing_left, open_window, seen
 
 Scenario = Callable[[ConsoleLink], Coroutine[Any, Any, None]]
 
@@ -71,29 +71,26 @@ class Service:
         self._open[name].pop(0).set_exception(Refused(words))
 
 
-def on_link(qapp: QApplication, scenario: Scenario) -> None:
-    """Run a scenario with a link to a fake service; fails when a task is left or an error was reported."""
+@asynccontextmanager
+async def open_link() -> AsyncIterator[ConsoleLink]:
+    """A link to a fake service; fails when a task is left or an error was reported."""
 
-    async def main() -> None:
-        async def opened() -> Console:
-            return FakeConsole()
+    async def opened() -> Console:
+        return FakeConsole()
 
-        reported: list[BaseException] = []
-        link = ConsoleLink(opened, AppState(), report=lambda _name, error: reported.append(error))
-        attached = asyncio.Event()
-        link.attached.connect(lambda: attached.set())
-        link.start()
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await attached.wait()
-            await scenario(link)
-        finally:
-            await link.close()
-        left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        assert not left, f"tasks were left: {left}"
-        assert not reported, reported
-
-    run_on_qt(qapp, main())
+    reported: list[BaseException] = []
+    link = ConsoleLink(opened, AppState(), report=lambda _name, error: reported.append(error))
+    attached = asyncio.Event()
+    link.attached.connect(lambda: attached.set())
+    link.start()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await attached.wait()
+        yield link
+    finally:
+        await link.close()
+    nothing_left()
+    assert not reported, reported
 
 
 async def turns() -> None:
@@ -120,8 +117,8 @@ def failures_of(link: ConsoleLink) -> list[str]:
 # Reading
 
 
-def test_an_answer_and_an_error_are_shown_and_kept(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_an_answer_and_an_error_are_shown_and_kept() -> None:
+    async with open_link() as link:
         service, shown = Service(), list[str]()
         owner = QObject()
         query = Query(owner, link, shown.append, lambda error: shown.append(error.message), "read it")
@@ -140,11 +137,9 @@ def test_an_answer_and_an_error_are_shown_and_kept(qapp: QApplication) -> None:
         assert query.error is not None
         assert query.value == "first", "what was read before stays, for the same key"
 
-    on_link(qapp, scenario)
 
-
-def test_the_answer_to_an_earlier_question_is_never_shown(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_the_answer_to_an_earlier_question_is_never_shown() -> None:
+    async with open_link() as link:
         service, shown = Service(), list[str]()
         owner = QObject()
         query = Query(owner, link, shown.append)
@@ -158,11 +153,9 @@ def test_the_answer_to_an_earlier_question_is_never_shown(qapp: QApplication) ->
         await turns()
         assert shown == ["of b"]
 
-    on_link(qapp, scenario)
 
-
-def test_the_failure_of_an_earlier_question_is_not_shown_either(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_the_failure_of_an_earlier_question_is_not_shown_either() -> None:
+    async with open_link() as link:
         service, told = Service(), failures_of(link)
         owner = QObject()
         query = Query(owner, link, lambda _answer: None)
@@ -175,11 +168,9 @@ def test_the_failure_of_an_earlier_question_is_not_shown_either(qapp: QApplicati
         await turns()
         assert (told, query.error) == ([], None)
 
-    on_link(qapp, scenario)
 
-
-def test_after_a_cancel_nothing_is_shown(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_after_a_cancel_nothing_is_shown() -> None:
+    async with open_link() as link:
         service, shown = Service(), list[str]()
         owner = QObject()
         query = Query(owner, link, shown.append)
@@ -189,11 +180,9 @@ def test_after_a_cancel_nothing_is_shown(qapp: QApplication) -> None:
         await turns()
         assert (shown, query.loading) == ([], False)
 
-    on_link(qapp, scenario)
 
-
-def test_many_loads_within_the_pause_are_one_request_the_newest(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_many_loads_within_the_pause_are_one_request_the_newest() -> None:
+    async with open_link() as link:
         service, shown = Service(), asyncio.Queue[str]()
         owner = QObject()
         query = Query(owner, link, shown.put_nowait, pause_ms=1)
@@ -210,11 +199,9 @@ def test_many_loads_within_the_pause_are_one_request_the_newest(qapp: QApplicati
         await turns()
         assert service.asked == ["c", "d"], "at once, where that is asked for"
 
-    on_link(qapp, scenario)
 
-
-def test_a_re_read_never_starves_the_screen_and_the_newest_state_comes_last(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_a_re_read_never_starves_the_screen_and_the_newest_state_comes_last() -> None:
+    async with open_link() as link:
         service, shown = Service(), list[str]()
         owner = QObject()
         query = Query(owner, link, shown.append)
@@ -228,11 +215,9 @@ def test_a_re_read_never_starves_the_screen_and_the_newest_state_comes_last(qapp
         assert shown == ["old", "new"]
         assert service.asked == ["a", "a"], "fifty changes, two requests"
 
-    on_link(qapp, scenario)
 
-
-def test_what_is_here_is_not_read_twice_and_what_failed_is(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_what_is_here_is_not_read_twice_and_what_failed_is() -> None:
+    async with open_link() as link:
         service = Service()
         owner = QObject()
         query = Query(owner, link, lambda _answer: None, quietly)
@@ -252,11 +237,9 @@ def test_what_is_here_is_not_read_twice_and_what_failed_is(qapp: QApplication) -
         await turns()
         assert service.asked == ["a", "a", "b"]
 
-    on_link(qapp, scenario)
 
-
-def test_a_refresh_waits_its_pause_and_never_falls_on_a_request_under_way(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_a_refresh_waits_its_pause_and_never_falls_on_a_request_under_way() -> None:
+    async with open_link() as link:
         service, shown = Service(), list[str]()
         owner = QObject()
         query = Query(owner, link, shown.append)
@@ -279,11 +262,9 @@ def test_a_refresh_waits_its_pause_and_never_falls_on_a_request_under_way(qapp: 
         await later_timer()
         assert service.asked == ["a", "a"]
 
-    on_link(qapp, scenario)
 
-
-def test_showing_an_answer_may_ask_for_the_next(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_showing_an_answer_may_ask_for_the_next() -> None:
+    async with open_link() as link:
         service, shown = Service(), list[str]()
         owner = QObject()
 
@@ -301,11 +282,9 @@ def test_showing_an_answer_may_ask_for_the_next(qapp: QApplication) -> None:
         await turns()
         assert shown == ["page 1", "page 2"]
 
-    on_link(qapp, scenario)
 
-
-def test_a_query_ends_with_its_owner(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_a_query_ends_with_its_owner() -> None:
+    async with open_link() as link:
         service, shown, told = Service(), list[str](), failures_of(link)
         for fetch in (service.fetch, service.stubborn):
             owner = QWidget()
@@ -323,11 +302,10 @@ def test_a_query_ends_with_its_owner(qapp: QApplication) -> None:
         await turns()
         assert (shown, told, service.asked) == ([], [], ["a", "a"])
 
-    on_link(qapp, scenario)
 
+async def test_a_fetch_that_breaks_is_an_error_on_the_screen() -> None:
+    async with open_link() as link:
 
-def test_a_fetch_that_breaks_is_an_error_on_the_screen(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
         async def broken(_console: Console) -> str:
             raise ValueError("a bug")
 
@@ -338,34 +316,30 @@ def test_a_fetch_that_breaks_is_an_error_on_the_screen(qapp: QApplication) -> No
         await turns()
         assert [error.message for error in errors] == ["ValueError: a bug"]
 
-    on_link(qapp, scenario)
 
-
-def test_an_error_in_showing_an_answer_reaches_the_reporter_and_fails_the_test(
+async def test_an_error_in_showing_an_answer_reaches_the_reporter_and_fails_the_test(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
-        def broken(_answer: object) -> None:
-            raise ValueError("nobody sees this")
+    def broken(_answer: object) -> None:
+        raise ValueError("nobody sees this")
 
-        heard: list[str] = []
-        desk.reporter.happened.connect(lambda words, _details: heard.append(words))
-        Query(desk.window, desk.link, broken).load(lambda console: console.approvals.list())
-        await seen(lambda: heard)
-
-    with pytest.raises(AssertionError, match="ValueError: nobody sees this"):
-        play(theme, tmp_path, FakeConsole(), scenario)
+    heard: list[str] = []
+    with pytest.raises(AssertionError, match="ValueError: nobody sees this"):  # noqa: PT012  # as it ends
+        async with open_window(theme, tmp_path, FakeConsole()) as desk:
+            desk.reporter.happened.connect(lambda words, _details: heard.append(words))
+            Query(desk.window, desk.link, broken).load(lambda console: console.approvals.list())
+            await seen(lambda: heard)
 
 
 # Doing
 
 
-def test_its_button_is_off_while_it_runs_and_a_second_press_does_nothing(
+async def test_its_button_is_off_while_it_runs_and_a_second_press_does_nothing(
     qapp: QApplication, theme: Theme
 ) -> None:
     theme.apply(qapp)
 
-    async def scenario(link: ConsoleLink) -> None:
+    async with open_link() as link:
         service, done = Service(), list[str]()
         owner = QWidget()
         button = Button("Revoke", parent=owner)
@@ -384,15 +358,13 @@ def test_its_button_is_off_while_it_runs_and_a_second_press_does_nothing(
         owner.deleteLater()
         await ended(owner.destroyed)
 
-    on_link(qapp, scenario)
 
-
-def test_several_buttons_are_off_together_and_the_first_says_what_goes_on(
+async def test_several_buttons_are_off_together_and_the_first_says_what_goes_on(
     qapp: QApplication, theme: Theme
 ) -> None:
     theme.apply(qapp)
 
-    async def scenario(link: ConsoleLink) -> None:
+    async with open_link() as link:
         service = Service()
         owner = QWidget()
         make, remove = Button("Make", parent=owner), Button("Remove", parent=owner)
@@ -412,13 +384,13 @@ def test_several_buttons_are_off_together_and_the_first_says_what_goes_on(
         owner.deleteLater()
         await ended(owner.destroyed)
 
-    on_link(qapp, scenario)
 
-
-def test_a_failure_is_said_where_it_was_started_and_nowhere_else(qapp: QApplication, theme: Theme) -> None:
+async def test_a_failure_is_said_where_it_was_started_and_nowhere_else(
+    qapp: QApplication, theme: Theme
+) -> None:
     theme.apply(qapp)
 
-    async def scenario(link: ConsoleLink) -> None:
+    async with open_link() as link:
         service, told, shown = Service(), failures_of(link), list[str]()
         owner = QWidget()
         button = Button("Save", parent=owner)
@@ -439,16 +411,14 @@ def test_a_failure_is_said_where_it_was_started_and_nowhere_else(qapp: QApplicat
         owner.deleteLater()
         await ended(owner.destroyed)
 
-    on_link(qapp, scenario)
-
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["hidden", "deleted"])
-def test_a_failure_whose_owner_is_gone_is_told_once_by_the_banner(
+async def test_a_failure_whose_owner_is_gone_is_told_once_by_the_banner(
     qapp: QApplication, theme: Theme, deleted: bool
 ) -> None:
     theme.apply(qapp)
 
-    async def scenario(link: ConsoleLink) -> None:
+    async with open_link() as link:
         service, told, shown = Service(), failures_of(link), list[str]()
         owner = QWidget()
         button = Button("Revoke", parent=owner)
@@ -472,13 +442,11 @@ def test_a_failure_whose_owner_is_gone_is_told_once_by_the_banner(
             owner.deleteLater()
             await ended(owner.destroyed)
 
-    on_link(qapp, scenario)
 
-
-def test_a_success_whose_owner_is_gone_touches_nothing(qapp: QApplication, theme: Theme) -> None:
+async def test_a_success_whose_owner_is_gone_touches_nothing(qapp: QApplication, theme: Theme) -> None:
     theme.apply(qapp)
 
-    async def scenario(link: ConsoleLink) -> None:
+    async with open_link() as link:
         service, told = Service(), failures_of(link)
         owner = QWidget()
         button = Button("Revoke", parent=owner)
@@ -492,11 +460,9 @@ def test_a_success_whose_owner_is_gone_touches_nothing(qapp: QApplication, theme
         assert told == []
         assert not mutation.running
 
-    on_link(qapp, scenario)
 
-
-def test_what_the_operator_declined_is_no_failure(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_what_the_operator_declined_is_no_failure() -> None:
+    async with open_link() as link:
         told, heard = failures_of(link), list[str]()
         owner = QObject()
 
@@ -510,13 +476,11 @@ def test_what_the_operator_declined_is_no_failure(qapp: QApplication) -> None:
         await turns()
         assert (heard, told, mutation.running) == (["no"], [], False)
 
-    on_link(qapp, scenario)
 
-
-def test_a_refused_act_is_told_by_the_banner_although_its_dialog_was_closed(
+async def test_a_refused_act_is_told_by_the_banner_although_its_dialog_was_closed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, FakeConsole()) as desk:
         service = Service()
         sheet = Dialog(desk.window, "Revoke lab-lnx-01?")
         revoke = sheet.add_answer("revoke", "Revoke", "danger", closes=False)
@@ -534,11 +498,9 @@ def test_a_refused_act_is_told_by_the_banner_although_its_dialog_was_closed(
         told = " ".join(desk.window.notices.words())
         assert told.count("Could not revoke the device. The disk is full.") == 1
 
-    play(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_when_the_window_ends_nothing_is_asked_any_more(qapp: QApplication) -> None:
-    async def scenario(link: ConsoleLink) -> None:
+async def test_when_the_window_ends_nothing_is_asked_any_more() -> None:
+    async with open_link() as link:
         service, owner = Service(), QObject()
         query = Query(owner, link, lambda _answer: None)
         mutation: Mutation[str] = Mutation(owner, link)
@@ -551,5 +513,3 @@ def test_when_the_window_ends_nothing_is_asked_any_more(qapp: QApplication) -> N
         await turns()
         assert service.asked == ["a", "b"]
         assert (query.loading, mutation.running) == (False, False)
-
-    on_link(qapp, scenario)

@@ -20,11 +20,11 @@ from app.state import Link
 from app.theme.theme import Theme
 from core.errors import Refused
 from core.service.console import Console, ConsoleState
-from tests.fakes.approvals_desk import ApprovalsDesk, Play
+from tests.fakes.approvals_desk import DeskWith
 from tests.fakes.console import FakeConsole
 from tests.fakes.sign_sheets import operator_of
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 
 
 def broken(_answer: object) -> None:
@@ -47,30 +47,26 @@ async def refused(_console: Console) -> None:
         pytest.param(lambda link: link.spawn("work", broken_work()), id="background work"),
     ],
 )
-def test_an_error_of_the_window_reaches_the_banner_and_fails_the_test(
+async def test_an_error_of_the_window_reaches_the_banner_and_fails_the_test(
     theme: Theme, tmp_path: Path, go_wrong: Callable[[ConsoleLink], object]
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
-        heard: list[str] = []
-        desk.reporter.happened.connect(lambda words, _details: heard.append(words))
-        go_wrong(desk.link)
-        await seen(lambda: heard)
-        assert heard == ["ValueError: nobody sees this"]
-
-    with pytest.raises(AssertionError, match="ValueError: nobody sees this"):
-        play(theme, tmp_path, FakeConsole(), scenario)
+    heard: list[str] = []
+    with pytest.raises(AssertionError, match="ValueError: nobody sees this"):  # noqa: PT012  # as it ends
+        async with open_window(theme, tmp_path, FakeConsole()) as desk:
+            desk.reporter.happened.connect(lambda words, _details: heard.append(words))
+            go_wrong(desk.link)
+            await seen(lambda: heard)
+    assert heard == ["ValueError: nobody sees this"]
 
 
-def test_an_error_in_an_answer_fails_the_test_of_a_screen_without_a_window(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
-        asked = desk.screen.link.ask(lambda console: console.approvals.list(), broken)
-        await asyncio.wait([asked])
-
-    with pytest.raises(ValueError, match="nobody sees this"):
-        play(story)
+async def test_an_error_in_an_answer_fails_the_test_of_a_screen_without_a_window(desk_with: DeskWith) -> None:
+    with pytest.raises(ValueError, match="nobody sees this"):  # noqa: PT012  # as it ends
+        async with desk_with() as desk:
+            asked = desk.screen.link.ask(lambda console: console.approvals.list(), broken)
+            await asyncio.wait([asked])
 
 
-def test_the_link_goes_on_after_an_error_that_nobody_expected(theme: Theme, tmp_path: Path) -> None:
+async def test_the_link_goes_on_after_an_error_that_nobody_expected(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
     def state() -> ConsoleState:
@@ -80,19 +76,17 @@ def test_the_link_goes_on_after_an_error_that_nobody_expected(theme: Theme, tmp_
 
     console.answer("state", state)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console, has_faults=True) as desk:
         await seen(lambda: desk.state.service.link is Link.CONNECTED)
         assert console.asked.count("state") == 2
 
-    play(theme, tmp_path, console, scenario, has_faults=True)
 
-
-def test_a_refused_act_is_told_although_its_dialog_was_closed(theme: Theme, tmp_path: Path) -> None:
+async def test_a_refused_act_is_told_although_its_dialog_was_closed(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
     console.answer("revoke", Refused("The disk is full."))
     answer = console.hold_back("revoke")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         desk.window.open("fleet")
         device = next(iter(desk.state.devices.values()))
         sheet = start_revoke(desk.window, desk.link, device, desk.window.toast)
@@ -103,21 +97,19 @@ def test_a_refused_act_is_told_although_its_dialog_was_closed(theme: Theme, tmp_
         answer.set()
         await seen(lambda: "Could not revoke the device. The disk is full." in said(desk))
 
-    play(theme, tmp_path, console, scenario)
-
 
 def said(desk: ConsoleApplication) -> str:
     """What the banners of the window say."""
     return " ".join(desk.window.notices.words())
 
 
-def test_a_proof_of_another_entry_is_no_proof_of_the_one_that_was_asked_for(
+async def test_a_proof_of_another_entry_is_no_proof_of_the_one_that_was_asked_for(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
     console.answer("proof", lambda seq: console.on_proof(seq - 1))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         desk.window.open("replay", OpenReplay(run="r-0418"))
         screen = desk.window.current
         assert isinstance(screen, ReplayScreen)
@@ -127,8 +119,6 @@ def test_a_proof_of_another_entry_is_no_proof_of_the_one_that_was_asked_for(
         screen.details.show_tab("proof")
         await seen(lambda: "for other words than are shown" in tab.failure.accessibleName())
         assert not tab.verdict.isVisible()
-
-    play(theme, tmp_path, console, scenario)
 
 
 def test_a_theme_that_nothing_else_keeps_lives_as_long_as_the_application() -> None:

@@ -12,12 +12,12 @@ from core.batch.models import RunState
 from tests.fakes.gateway import ASKS, READS, asked, in_process
 from tests.fakes.sign_sheets import sign
 from tests.fakes.window import seen
-from tests.fakes.window_on_service import Bay, play_on_service
+from tests.fakes.window_on_service import open_on_service
 from tests.gui.agents.page import AgentsPage
 
 
-def test_an_agent_is_added_watched_paused_resumed_and_stopped(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_an_agent_is_added_watched_paused_resumed_and_stopped(theme: Theme, tmp_path: Path) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         desk = bay.desk
         await seen(lambda: desk.keys.unlocked)
         page = AgentsPage(desk)
@@ -72,5 +72,3 @@ def test_an_agent_is_added_watched_paused_resumed_and_stopped(theme: Theme, tmp_
             assert ended["state"] == "cancelled"
             refused = await client.call_tool("run_commands", READS)
             assert refused.structured_content["error"]["code"] == "agent_paused"
-
-    play_on_service(theme, tmp_path, scenario)

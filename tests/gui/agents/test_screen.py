@@ -36,7 +36,7 @@ from tests.fakes.agents_story import (
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago
 from tests.fakes.sign_sheets import do_not_sign, operator_of, sign
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.agents.page import AgentsPage
 
 
@@ -44,12 +44,12 @@ def with_agents(folder: Path) -> FakeConsole:
     return add_agents(FakeConsole(operators=[operator_of(folder)]))
 
 
-def test_the_list_says_who_is_connected_with_what_and_how_much_was_given(
+async def test_the_list_says_who_is_connected_with_what_and_how_much_was_given(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = AgentsPage(desk)
         await seen(lambda: any("1,204" in row for row in page.rows()))
         clerk, night, tester = page.rows()
@@ -71,13 +71,11 @@ def test_the_list_says_who_is_connected_with_what_and_how_much_was_given(
         QTest.keyClick(page.screen.field, Qt.Key.Key_Escape)
         await seen(lambda: len(page.rows()) == 3)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_what_happens_to_an_agent_is_shown_as_it_happens(theme: Theme, tmp_path: Path) -> None:
+async def test_what_happens_to_an_agent_is_shown_as_it_happens(theme: Theme, tmp_path: Path) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = AgentsPage(desk, OpenAgent(TESTER))
         await seen(lambda: page.name == TESTER)
         assert page.standing == "State: not connected"
@@ -95,13 +93,11 @@ def test_what_happens_to_an_agent_is_shown_as_it_happens(theme: Theme, tmp_path:
         await seen(lambda: page.name != TESTER)
         assert len(page.rows()) == 2
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_what_it_said_stands_beside_what_it_sent_and_did(theme: Theme, tmp_path: Path) -> None:
+async def test_what_it_said_stands_beside_what_it_sent_and_did(theme: Theme, tmp_path: Path) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = AgentsPage(desk)
         await seen(lambda: len(page.commands()) == 7)
         page.choose_command(MISMATCH.call_id)
@@ -123,16 +119,14 @@ def test_what_it_said_stands_beside_what_it_sent_and_did(theme: Theme, tmp_path:
         assert "It did not become a command." in page.sent()
         assert "has no tool 'delete_everything'" in page.done()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_older_commands_are_read_a_page_at_a_time_and_new_ones_as_they_come(
+async def test_older_commands_are_read_a_page_at_a_time_and_new_ones_as_they_come(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = with_agents(tmp_path)
     console.agent_commands[CLERK] = [agent_command(number) for number in range(1, 121)]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = AgentsPage(desk)
         for count in (50, 100, 120):
             await seen(lambda count=count: len(page.commands()) == count)  # type: ignore[misc]
@@ -144,27 +138,23 @@ def test_older_commands_are_read_a_page_at_a_time_and_new_ones_as_they_come(
         await seen(lambda: len(page.commands()) == 121)
         assert "Writes a file" in page.commands()[0]
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_commands_that_cannot_be_read_say_so_and_are_read_again(theme: Theme, tmp_path: Path) -> None:
+async def test_commands_that_cannot_be_read_say_so_and_are_read_again(theme: Theme, tmp_path: Path) -> None:
     console = with_agents(tmp_path)
     console.fail_next["agent_commands"] = DeviceError("The disk does not answer.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = AgentsPage(desk)
         await seen(lambda: page.screen.panel.commands.place.words.startswith("What it asked for could not"))
         assert "The disk does not answer." in page.screen.panel.commands.place.words
         page.press("Read again")
         await seen(lambda: len(page.commands()) == 7)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_pausing_holds_at_once_and_going_on_is_signed(theme: Theme, tmp_path: Path) -> None:
+async def test_pausing_holds_at_once_and_going_on_is_signed(theme: Theme, tmp_path: Path) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         await seen(lambda: desk.keys.unlocked)
         page = AgentsPage(desk)
         page.press("Pause")
@@ -181,27 +171,23 @@ def test_pausing_holds_at_once_and_going_on_is_signed(theme: Theme, tmp_path: Pa
         await seen(lambda: page.standing == "State: connected")
         assert page.problem == ""
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_pause_that_fails_says_so(theme: Theme, tmp_path: Path) -> None:
+async def test_a_pause_that_fails_says_so(theme: Theme, tmp_path: Path) -> None:
     console = with_agents(tmp_path)
     console.fail_next["pause_agent"] = DeviceError("The line broke.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = AgentsPage(desk)
         page.press("Pause")
         await seen(lambda: page.problem)
         assert page.problem.startswith("The line broke.")
         assert page.standing == "State: connected"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_stopping_and_revoking_ask_first(theme: Theme, tmp_path: Path) -> None:
+async def test_stopping_and_revoking_ask_first(theme: Theme, tmp_path: Path) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = AgentsPage(desk)
         page.press("Stop…")
         assert "1 open ticket" in page.words_in_sheet
@@ -216,13 +202,11 @@ def test_stopping_and_revoking_ask_first(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: page.name != CLERK)
         assert console.agent_acts == [("stop_agent", CLERK), ("revoke_agent", CLERK)]
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_agent_is_added_signed_and_its_token_is_shown_once(theme: Theme, tmp_path: Path) -> None:
+async def test_an_agent_is_added_signed_and_its_token_is_shown_once(theme: Theme, tmp_path: Path) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         await seen(lambda: desk.keys.unlocked)
         page = AgentsPage(desk)
         QTest.keyClick(page.screen.table, Qt.Key.Key_A)
@@ -260,13 +244,11 @@ def test_an_agent_is_added_signed_and_its_token_is_shown_once(theme: Theme, tmp_
         # Nowhere in the window is it any more.
         assert not [one for one in QApplication.allWidgets() if token in shown_by(one)]
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_token_that_is_not_signed_for_is_not_made(theme: Theme, tmp_path: Path) -> None:
+async def test_a_token_that_is_not_signed_for_is_not_made(theme: Theme, tmp_path: Path) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         await seen(lambda: desk.keys.unlocked)
         page = AgentsPage(desk)
         page.tab("Limits and connections")
@@ -282,15 +264,13 @@ def test_a_token_that_is_not_signed_for_is_not_made(theme: Theme, tmp_path: Path
         assert isinstance(page.sheet(), TokenDialog)
         page.sheet().dismiss()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_limits_that_tighten_hold_at_once_and_those_that_loosen_are_signed(
+async def test_limits_that_tighten_hold_at_once_and_those_that_loosen_are_signed(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         await seen(lambda: desk.keys.unlocked)
         page = AgentsPage(desk)
         page.tab("Limits and connections")
@@ -307,13 +287,11 @@ def test_limits_that_tighten_hold_at_once_and_those_that_loosen_are_signed(
         assert shown.after["per_minute"] == 500
         await seen(lambda: page.facts()["Commands a minute"] == "500")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_open_ticket_says_what_it_waits_for_and_is_cancelled(theme: Theme, tmp_path: Path) -> None:
+async def test_an_open_ticket_says_what_it_waits_for_and_is_cancelled(theme: Theme, tmp_path: Path) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = AgentsPage(desk)
         page.tab("Open tickets")
         await seen(lambda: page.tickets())
@@ -328,13 +306,13 @@ def test_an_open_ticket_says_what_it_waits_for_and_is_cancelled(theme: Theme, tm
         await seen(lambda: not page.tickets())
         assert "cancel_run" in console.asked
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_card_says_that_what_is_approved_for_a_paused_agent_is_held(theme: Theme, tmp_path: Path) -> None:
+async def test_a_card_says_that_what_is_approved_for_a_paused_agent_is_held(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("approvals")
         screen = desk.window.current
         assert isinstance(screen, ApprovalsScreen)
@@ -347,13 +325,13 @@ def test_a_card_says_that_what_is_approved_for_a_paused_agent_is_held(theme: The
         console.put_agent(CLERK)
         await seen(lambda: not banner.isVisible())
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_palette_finds_an_agent_by_what_its_program_calls_itself(theme: Theme, tmp_path: Path) -> None:
+async def test_the_palette_finds_an_agent_by_what_its_program_calls_itself(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = with_agents(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open_palette("claude-code")
         palette = desk.window.findChild(CommandPalette)
         assert isinstance(palette, CommandPalette)
@@ -363,13 +341,11 @@ def test_the_palette_finds_an_agent_by_what_its_program_calls_itself(theme: Them
         page = AgentsPage(desk)
         await seen(lambda: page.name == CLERK)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_without_an_agent_it_says_how_one_is_added_and_connected(theme: Theme, tmp_path: Path) -> None:
+async def test_without_an_agent_it_says_how_one_is_added_and_connected(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = AgentsPage(desk)
         await seen(lambda: page.in_place_of_the_list.startswith("There is no agent yet."))
         assert page.name == ""
@@ -382,8 +358,6 @@ def test_without_an_agent_it_says_how_one_is_added_and_connected(theme: Theme, t
         await console.agents.list()
         console.put_agent("first")
         await seen(lambda: page.name == "first")
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def shown_by(widget: QWidget) -> str:

@@ -15,8 +15,7 @@ from core.statements import request_digest
 from tests.fakes.approvals_desk import (
     CTRL,
     KEYS,
-    ApprovalsDesk,
-    Play,
+    DeskWith,
     make_approval,
     press,
     state_of,
@@ -26,30 +25,26 @@ from tests.gui.approvals.page import guard_of
 LONG = "\n".join(f"echo line {number}" for number in range(60))
 
 
-def test_ctrl_enter_signs_exactly_the_request_that_is_shown(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_ctrl_enter_signs_exactly_the_request_that_is_shown(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         await desk.guard_over()
         press(desk, KEYS.Key_Return, CTRL)
         await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
         assert desk.console.queue["a-0001"].decided_by == "harbour"
         assert desk.screen.queue.model.row_of("a-0001") < 0 or desk.shown().id == "a-0002"
 
-    play(story, requests=[make_approval(1), make_approval(2)])
 
-
-def test_a_click_on_approve_leaves_the_keyboard_where_it_was(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_click_on_approve_leaves_the_keyboard_where_it_was(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         await desk.guard_over()
         desk.screen.queue.view.setFocus()
         QTest.mouseClick(desk.screen.bar.approve, Qt.MouseButton.LeftButton)
         await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
         assert desk.screen.queue.view.hasFocus()
 
-    play(story, requests=[make_approval(1), make_approval(2)])
 
-
-def test_a_new_card_takes_no_answer_for_700_ms(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_new_card_takes_no_answer_for_700_ms(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         await desk.guard_over()
         desk.screen.open_card("a-0002")
         bar = desk.screen.bar
@@ -67,11 +62,9 @@ def test_a_new_card_takes_no_answer_for_700_ms(play: Play) -> None:
         assert "decide" not in desk.console.asked
         assert bar.approve.isEnabled()
 
-    play(story, requests=[make_approval(1), make_approval(2)])
 
-
-def test_a_card_takes_no_answer_right_after_its_window_came_back(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_card_takes_no_answer_right_after_its_window_came_back(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         assert bar.approve.isEnabled()
@@ -86,22 +79,18 @@ def test_a_card_takes_no_answer_right_after_its_window_came_back(play: Play) -> 
         await desk.guard_over()
         assert bar.approve.isEnabled()
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_the_guard_lasts_at_least_700_ms(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_guard_lasts_at_least_700_ms(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         guard = guard_of(desk.screen.bar)
         assert guard.interval() == 700
         assert guard.timerType() is Qt.TimerType.PreciseTimer
 
-    play(story, requests=[make_approval(1)])
-
 
 @pytest.mark.parametrize("key", [KEYS.Key_Return, KEYS.Key_Enter, KEYS.Key_Space])
 @pytest.mark.parametrize("place", ["queue.view", "bar.approve", "card.bytes.box", "bar.name_field", ""])
-def test_a_stray_key_never_approves(play: Play, key: Qt.Key, place: str) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_stray_key_never_approves(desk_with: DeskWith, key: Qt.Key, place: str) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         target: Any = desk.screen
         for part in place.split(".") if place else ():
@@ -115,12 +104,10 @@ def test_a_stray_key_never_approves(play: Play, key: Qt.Key, place: str) -> None
         assert not desk.screen.bar.approve.autoDefault()
         assert not desk.screen.bar.deny.isDefault()
 
-    play(story, requests=[make_approval(1)])
-
 
 @pytest.mark.parametrize("risk", ["high", "critical"])
-def test_high_risk_is_approved_only_after_its_end_was_seen(play: Play, risk: str) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_high_risk_is_approved_only_after_its_end_was_seen(desk_with: DeskWith, risk: str) -> None:
+    async with desk_with(requests=[make_approval(1, risk=risk, parameters={"command": LONG})]) as desk:
         await desk.guard_over()
         bar, box = desk.screen.bar, desk.screen.card.bytes.box
         bar.name_field.setText("lab-lnx-01")
@@ -133,23 +120,19 @@ def test_high_risk_is_approved_only_after_its_end_was_seen(play: Play, risk: str
         bar.press_approve(InputOrigin.REAL)
         await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
 
-    play(story, requests=[make_approval(1, risk=risk, parameters={"command": LONG})])
 
-
-def test_a_long_second_argument_has_to_be_seen_too(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_long_second_argument_has_to_be_seen_too(desk_with: DeskWith) -> None:
+    hiding = {"command": "true", "script": "x" * 5000 + "rm -rf /"}
+    async with desk_with(requests=[make_approval(1, risk="high", parameters=hiding)]) as desk:
         await desk.guard_over()
         card, bar = desk.screen.card, desk.screen.bar
         await desk.until(lambda: card.bytes.box.end_was_seen, "the first argument is seen whole")
         assert not card.end_was_seen
         assert not bar.approve.isEnabled()
 
-    hiding = {"command": "true", "script": "x" * 5000 + "rm -rf /"}
-    play(story, requests=[make_approval(1, risk="high", parameters=hiding)])
 
-
-def test_software_that_presses_the_button_does_not_approve_high_risk(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_software_that_presses_the_button_does_not_approve_high_risk(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, risk="high", parameters={"command": "x"})]) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         await desk.until(bar.approve.isEnabled)
@@ -159,20 +142,18 @@ def test_software_that_presses_the_button_does_not_approve_high_risk(play: Play)
         QTest.mouseClick(bar.approve, Qt.MouseButton.LeftButton)
         await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
 
-    play(story, requests=[make_approval(1, risk="high", parameters={"command": "x"})])
 
-
-def test_medium_risk_does_not_ask_for_the_end(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_medium_risk_does_not_ask_for_the_end(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, parameters={"command": LONG})]) as desk:
         await desk.guard_over()
         assert not desk.screen.card.end_was_seen
         assert desk.screen.bar.approve.isEnabled()
 
-    play(story, requests=[make_approval(1, parameters={"command": LONG})])
 
-
-def test_critical_asks_for_the_devices_name_and_is_not_primary(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_critical_asks_for_the_devices_name_and_is_not_primary(desk_with: DeskWith) -> None:
+    async with desk_with(
+        requests=[make_approval(1, risk="critical", device="db-primary", parameters={"command": "x"})]
+    ) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         await desk.until(lambda: desk.screen.card.end_was_seen)
@@ -192,24 +173,18 @@ def test_critical_asks_for_the_devices_name_and_is_not_primary(play: Play) -> No
         QTest.keyClick(bar.name_field, KEYS.Key_Return, CTRL)
         await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
 
-    play(
-        story, requests=[make_approval(1, risk="critical", device="db-primary", parameters={"command": "x"})]
-    )
 
-
-def test_the_typed_name_is_gone_with_the_card(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_typed_name_is_gone_with_the_card(desk_with: DeskWith) -> None:
+    both = [make_approval(n, risk="critical", parameters={"command": f"x{n}"}) for n in (1, 2)]
+    async with desk_with(requests=both) as desk:
         await desk.guard_over()
         desk.screen.bar.name_field.setText("lab-lnx-01")
         desk.screen.open_card("a-0002")
         assert desk.screen.bar.name_field.text() == ""
 
-    both = [make_approval(n, risk="critical", parameters={"command": f"x{n}"}) for n in (1, 2)]
-    play(story, requests=both)
 
-
-def test_denying_carries_the_reason_to_the_console(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_denying_carries_the_reason_to_the_console(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         await desk.guard_over()
         press(desk, KEYS.Key_D)
         bar = desk.screen.bar
@@ -221,11 +196,9 @@ def test_denying_carries_the_reason_to_the_console(play: Play) -> None:
         assert desk.console.queue["a-0001"].reason == "Not during jkd hours"
         assert state_of(desk, 2) is ApprovalState.WAITING
 
-    play(story, requests=[make_approval(1), make_approval(2)])
 
-
-def test_denying_without_a_reason_works_and_escape_goes_back(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_denying_without_a_reason_works_and_escape_goes_back(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         bar.deny_act.trigger()
@@ -238,17 +211,15 @@ def test_denying_without_a_reason_works_and_escape_goes_back(play: Play) -> None
         await desk.until(lambda: state_of(desk) is ApprovalState.DENIED)
         assert desk.console.queue["a-0001"].reason == ""
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_a_digest_that_does_not_fit_the_bytes_is_never_signed(play: Play) -> None:
+async def test_a_digest_that_does_not_fit_the_bytes_is_never_signed(desk_with: DeskWith) -> None:
     honest = make_approval(1, parameters={"command": "ls /tmp"})
     evil = make_approval(1, parameters={"command": "rm -rf /"})
     swapped = honest.model_copy(
         update={"request": honest.request.model_copy(update={"digest": evil.request.digest})}
     )
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[swapped]) as desk:
         await desk.guard_over()
         bar, card = desk.screen.bar, desk.screen.card
         assert card.banner.kind == "fail"
@@ -263,11 +234,9 @@ def test_a_digest_that_does_not_fit_the_bytes_is_never_signed(play: Play) -> Non
         desk.screen.pane.answer(approve=False, reason="")
         assert "decide" not in desk.console.asked
 
-    play(story, requests=[swapped])
 
-
-def test_a_request_swapped_under_its_id_is_shown_anew_and_guarded(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_request_swapped_under_its_id_is_shown_anew_and_guarded(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, parameters={"command": "ls"})]) as desk:
         await desk.guard_over()
         other = make_approval(1, parameters={"command": "rm -rf /"})
         desk.console.request(other)
@@ -276,13 +245,13 @@ def test_a_request_swapped_under_its_id_is_shown_anew_and_guarded(play: Play) ->
         assert not desk.screen.bar.approve.isEnabled()
         assert "another one" in desk.screen.card.banner.words()
 
-    play(story, requests=[make_approval(1, parameters={"command": "ls"})])
 
-
-def test_a_masked_secret_is_shown_as_dots_and_the_digest_is_checked_all_the_same(play: Play) -> None:
+async def test_a_masked_secret_is_shown_as_dots_and_the_digest_is_checked_all_the_same(
+    desk_with: DeskWith,
+) -> None:
     masked = make_approval(1, parameters={"command": "login", "password": {"$secret": "ab" * 32}})
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[masked]) as desk:
         await desk.guard_over()
         shown = desk.screen.card.rest.box.toPlainText()
         assert "••• secret" in shown
@@ -290,15 +259,11 @@ def test_a_masked_secret_is_shown_as_dots_and_the_digest_is_checked_all_the_same
         assert "digest fits" in desk.screen.card.facts.value("Checked").text()
         assert desk.screen.bar.approve.isEnabled()
 
-    play(story, requests=[masked])
 
-
-def test_the_digest_shown_is_the_one_that_is_signed(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_digest_shown_is_the_one_that_is_signed(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         request = desk.shown().request
         assert request.digest == request_digest(request)
         assert request.digest[:4] in desk.screen.card.facts.value("Digest").text()
         assert desk.screen.card.facts.value("Digest").toolTip().find(request.digest) >= 0
-
-    play(story, requests=[make_approval(1)])

@@ -18,7 +18,7 @@ from app.widgets.labels import Label, Link
 from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason
-from tests.fakes.approvals_desk import ApprovalsDesk, Play, find_in, make_approval
+from tests.fakes.approvals_desk import DeskWith, find_in, make_approval
 from tests.fakes.work import most_calls
 
 CARD_CALLS = 35_000
@@ -33,7 +33,7 @@ def words_of(widget: QWidget) -> str:
     return "\n".join(texts)
 
 
-def test_characters_that_hide_or_reorder_are_shown_by_name_everywhere(play: Play) -> None:
+async def test_characters_that_hide_or_reorder_are_shown_by_name_everywhere(desk_with: DeskWith) -> None:
     tricky = make_approval(
         1,
         device="lab\u202e01",
@@ -47,7 +47,7 @@ def test_characters_that_hide_or_reorder_are_shown_by_name_everywhere(play: Play
         production=True,
     )
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[tricky]) as desk:
         await desk.guard_over()
         card = desk.screen.card
         for seen in (words_of(desk.screen), card.bytes.box.toPlainText(), card.rest.box.toPlainText()):
@@ -61,10 +61,8 @@ def test_characters_that_hide_or_reorder_are_shown_by_name_everywhere(play: Play
         spoken = desk.screen.queue.model.index(0, 0).data(Qt.ItemDataRole.DisplayRole)
         assert "\u202e" not in spoken
 
-    play(story, requests=[tricky])
 
-
-def test_markup_in_a_request_is_text_and_nothing_else(play: Play) -> None:
+async def test_markup_in_a_request_is_text_and_nothing_else(desk_with: DeskWith) -> None:
     markup = '<b>bold</b><img src="x"><a href="https://example.invalid">safe</a>'
     dressed = make_approval(
         1,
@@ -79,7 +77,7 @@ def test_markup_in_a_request_is_text_and_nothing_else(play: Play) -> None:
         run="r-1<i>",
     )
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[dressed]) as desk:
         await desk.guard_over()
         card = desk.screen.card
         for label in desk.screen.findChildren(QLabel):
@@ -92,17 +90,15 @@ def test_markup_in_a_request_is_text_and_nothing_else(play: Play) -> None:
         assert card.bytes.box.toPlainText() == markup
         assert card.said.words.text() == f"“{markup}”"
 
-    play(story, requests=[dressed])
-
 
 @pytest.mark.parametrize("shape", ["one line", "many lines"])
-def test_20_kb_of_arguments_are_shown_whole_in_few_calls(play: Play, shape: str) -> None:
+async def test_20_kb_of_arguments_are_shown_whole_in_few_calls(desk_with: DeskWith, shape: str) -> None:
     text = ("x = 'abcdefgh' " * 1400)[:20_000]
     if shape == "many lines":
         text = text.replace("' ", "'\n")
     request = make_approval(1, tool="write_file", parameters={"file_path": "/srv/x", "content": text})
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[request]) as desk:
         await desk.guard_over()
         card = desk.screen.card
         with most_calls(CARD_CALLS):
@@ -113,25 +109,23 @@ def test_20_kb_of_arguments_are_shown_whole_in_few_calls(play: Play, shape: str)
         assert not card.end_was_seen
         assert "20.0 kB" in card.bytes.facts.text()
 
-    play(story, requests=[request])
 
-
-def test_the_bytes_that_are_copied_are_the_exact_ones(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_bytes_that_are_copied_are_the_exact_ones(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, parameters={"command": TRICK})]) as desk:
         await desk.guard_over()
         desk.screen.card.bytes.copy.click()
         assert desk.nav.toasts == ["Copied the exact bytes"]
         data = QGuiApplication.clipboard().mimeData().data("application/octet-stream").data()
         assert bytes(data) == TRICK.encode()
 
-    play(story, requests=[make_approval(1, parameters={"command": TRICK})])
 
-
-def test_a_finding_is_numbered_in_the_bytes_and_below(play: Play) -> None:
+async def test_a_finding_is_numbered_in_the_bytes_and_below(desk_with: DeskWith) -> None:
     line = "sudo rm -rf ~/ä && ls"
     findings = [find_in(line, "rm -rf", "high", "Deletes recursively"), find_in(line, "ls", "low", "Lists")]
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(
+        requests=[make_approval(1, parameters={"command": line}, findings=findings)]
+    ) as desk:
         await desk.guard_over()
         card = desk.screen.card
         data = card.bytes.box.exact_bytes
@@ -142,11 +136,10 @@ def test_a_finding_is_numbered_in_the_bytes_and_below(play: Play) -> None:
         card.next_finding()
         assert card.bytes.box.textCursor().position() == line.index("ls")
 
-    play(story, requests=[make_approval(1, parameters={"command": line}, findings=findings)])
 
-
-def test_a_card_names_the_agent_and_what_its_program_calls_itself(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_card_names_the_agent_and_what_its_program_calls_itself(desk_with: DeskWith) -> None:
+    some = [make_approval(1, said="It is routine.", program="Stu\u202edio 2.0"), make_approval(2)]
+    async with desk_with(requests=some) as desk:
         await desk.guard_over()
         card = desk.screen.card
         words = "agent:clerk (calls itself Stu[U+202E]dio 2.0)"
@@ -155,12 +148,14 @@ def test_a_card_names_the_agent_and_what_its_program_calls_itself(play: Play) ->
         desk.screen.open_card("a-0002")
         assert card.header.actor.text() == "agent:clerk"
 
-    some = [make_approval(1, said="It is routine.", program="Stu\u202edio 2.0"), make_approval(2)]
-    play(story, requests=some)
 
-
-def test_what_the_asker_says_is_a_quotation_with_its_own_title(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_the_asker_says_is_a_quotation_with_its_own_title(desk_with: DeskWith) -> None:
+    some = [
+        make_approval(1, said="It is routine."),
+        make_approval(2, said="It is routine.", actor="operator:anna"),
+        make_approval(3),
+    ]
+    async with desk_with(requests=some) as desk:
         await desk.guard_over()
         said = desk.screen.card.said
         assert said.title.text() == "The agent says (not checked)"
@@ -169,13 +164,6 @@ def test_what_the_asker_says_is_a_quotation_with_its_own_title(play: Play) -> No
         assert said.title.text() == "The asker says (not checked)"
         desk.screen.open_card("a-0003")
         assert not said.isVisible()
-
-    some = [
-        make_approval(1, said="It is routine."),
-        make_approval(2, said="It is routine.", actor="operator:anna"),
-        make_approval(3),
-    ]
-    play(story, requests=some)
 
 
 @pytest.mark.parametrize(
@@ -186,17 +174,17 @@ def test_what_the_asker_says_is_a_quotation_with_its_own_title(play: Play) -> No
         ({"undo": ""}, "no_undo", "No undo is recorded."),
     ],
 )
-def test_the_undo_box_says_which_of_three(play: Play, changes: dict[str, Any], look: str, fact: str) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_undo_box_says_which_of_three(
+    desk_with: DeskWith, changes: dict[str, Any], look: str, fact: str
+) -> None:
+    async with desk_with(requests=[make_approval(1, **changes)]) as desk:
         await desk.guard_over()
         assert desk.screen.card.undo.look == look
         assert desk.screen.card.undo.accessibleName().startswith(fact)
 
-    play(story, requests=[make_approval(1, **changes)])
 
-
-def test_the_run_is_a_link_and_the_facts_name_contract_and_signer(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_run_is_a_link_and_the_facts_name_contract_and_signer(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, run="r-0007", step="clean")]) as desk:
         await desk.guard_over()
         facts = desk.screen.card.facts
         facts.value("Run").click()  # type: ignore[union-attr]  # the value of this line is a link
@@ -205,11 +193,11 @@ def test_the_run_is_a_link_and_the_facts_name_contract_and_signer(play: Play) ->
         assert facts.value("Signs with").text() == f"harbour  …{desk.nav.keys.fingerprint}"
         assert facts.value("Approvers").text() == "1 of 1"
 
-    play(story, requests=[make_approval(1, run="r-0007", step="clean")])
 
-
-def test_who_asks_is_a_link_to_the_page_of_the_agent_and_an_operator_is_none(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_who_asks_is_a_link_to_the_page_of_the_agent_and_an_operator_is_none(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2, actor="operator:anna")]) as desk:
         await desk.guard_over()
         actor = desk.screen.card.facts.value("Actor")
         assert isinstance(actor, Link)
@@ -219,11 +207,9 @@ def test_who_asks_is_a_link_to_the_page_of_the_agent_and_an_operator_is_none(pla
         await desk.guard_over()
         assert not isinstance(desk.screen.card.facts.value("Actor"), Link)
 
-    play(story, requests=[make_approval(1), make_approval(2, actor="operator:anna")])
 
-
-def test_the_time_left_runs_down_on_the_card(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_time_left_runs_down_on_the_card(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         desk.screen.leave()
         header = desk.screen.card.header
@@ -237,13 +223,11 @@ def test_the_time_left_runs_down_on_the_card(play: Play) -> None:
         header.show_time(one.model_copy(update={"paused": True}), 42)
         assert header.time_left.text() == "0:42 left, paused while you read"
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_a_target_opens_its_card_also_when_it_is_decided(play: Play) -> None:
+async def test_a_target_opens_its_card_also_when_it_is_decided(desk_with: DeskWith) -> None:
     done = make_approval(3).model_copy(update={"state": "denied", "decided_by": "anna", "reason": "No."})
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         desk.screen.enter(OpenApproval("a-0002"))
         assert desk.shown().id == "a-0002"
         desk.console.queue[done.id] = done
@@ -252,11 +236,9 @@ def test_a_target_opens_its_card_also_when_it_is_decided(play: Play) -> None:
         assert "Denied by anna" in desk.screen.card.end_banner.words()
         assert desk.screen.bar.next.isVisible()
 
-    play(story, requests=[make_approval(1), make_approval(2)])
-
 
 @pytest.mark.parametrize("size", [(1440, 830), (1228, 650), (1024, 594)])
-def test_nothing_scrolls_sideways_at_any_size(play: Play, size: tuple[int, int]) -> None:
+async def test_nothing_scrolls_sideways_at_any_size(desk_with: DeskWith, size: tuple[int, int]) -> None:
     path = "/srv/" + "very_long_name_without_any_space/" * 12
     long = make_approval(
         1,
@@ -266,7 +248,7 @@ def test_nothing_scrolls_sideways_at_any_size(play: Play, size: tuple[int, int])
         said=path,
     )
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[long], size=size) as desk:
         await desk.guard_over()
         screen = desk.screen
         screen.set_compact(size[0] < 1360, size[1] < 700)
@@ -278,19 +260,15 @@ def test_nothing_scrolls_sideways_at_any_size(play: Play, size: tuple[int, int])
         assert screen.bar.approve.visibleRegion().boundingRect().width() == screen.bar.approve.width()
         assert screen.card.header.device.width() >= screen.card.header.device.sizeHint().width()
 
-    play(story, requests=[long], size=size)
 
-
-def test_every_control_has_an_accessible_name(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_every_control_has_an_accessible_name(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, run="r-1", said="x")]) as desk:
         await desk.guard_over()
         for widget in desk.screen.findChildren(QWidget):
             if widget.isVisible() and widget.focusPolicy() != Qt.FocusPolicy.NoFocus:
                 owner = widget.parentWidget()
                 named = widget.accessibleName() or isinstance(widget, Label)
                 assert named or (owner is not None and owner.accessibleName()), widget
-
-    play(story, requests=[make_approval(1, run="r-1", said="x")])
 
 
 # What is sent, without a window
@@ -349,8 +327,8 @@ def test_arguments_without_a_canonical_form_never_fit_a_digest() -> None:
     assert sent.main.data
 
 
-def test_every_finding_has_its_number_beside_the_line_also_four_of_one(
-    play: Play, monkeypatch: pytest.MonkeyPatch
+async def test_every_finding_has_its_number_beside_the_line_also_four_of_one(
+    desk_with: DeskWith, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = "echo a\nsudo rm -rf /srv/a && sudo systemctl restart nginx"
     parts = ("sudo rm", "rm -rf", "sudo systemctl", "systemctl")
@@ -364,12 +342,12 @@ def test_every_finding_has_its_number_beside_the_line_also_four_of_one(
 
     monkeypatch.setattr(code_view, "paint_finding_number", paint)
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(
+        requests=[make_approval(1, parameters={"command": command}, findings=findings, risk="high")]
+    ) as desk:
         await desk.guard_over()
         [gutter] = desk.screen.card.bytes.box.findChildren(FindingGutter)
         painted.clear()
         gutter.grab()
         assert sorted(painted) == [1, 2, 3, 4]
         assert all(gutter.rect().toRectF().contains(rect) for rect in painted.values())
-
-    play(story, requests=[make_approval(1, parameters={"command": command}, findings=findings, risk="high")])

@@ -10,16 +10,15 @@ from core.errors import ErrorCode, JournalUnavailable, Refused
 from tests.fakes.approvals_desk import (
     CTRL,
     KEYS,
-    ApprovalsDesk,
-    Play,
+    DeskWith,
     make_approval,
     press,
     state_of,
 )
 
 
-def test_j_leaves_a_last_card_that_is_done_as_its_button_does(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_j_leaves_a_last_card_that_is_done_as_its_button_does(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         gone = {"state": ApprovalState.WITHDRAWN}
         desk.console.request(desk.console.queue["a-0001"].model_copy(update=gone))
@@ -27,11 +26,9 @@ def test_j_leaves_a_last_card_that_is_done_as_its_button_does(play: Play) -> Non
         press(desk, KEYS.Key_J)
         await desk.until(lambda: desk.screen.stack.currentIndex() == 0)
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_decided_elsewhere_while_open_says_by_whom_and_disables_the_bar(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_decided_elsewhere_while_open_says_by_whom_and_disables_the_bar(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         await desk.guard_over()
         desk.screen.bar.deny_act.trigger()
         decided = {"state": ApprovalState.DENIED, "decided_by": "anna", "reason": "No."}
@@ -52,14 +49,12 @@ def test_decided_elsewhere_while_open_says_by_whom_and_disables_the_bar(play: Pl
         assert desk.shown().id == "a-0002"
         assert desk.screen.queue.model.ids == ["a-0002"]
 
-    play(story, requests=[make_approval(1), make_approval(2)])
-
 
 @pytest.mark.parametrize("state", [ApprovalState.EXPIRED, ApprovalState.WITHDRAWN])
-def test_a_request_that_ran_out_or_was_withdrawn_says_that_nothing_was_sent(
-    play: Play, state: ApprovalState
+async def test_a_request_that_ran_out_or_was_withdrawn_says_that_nothing_was_sent(
+    desk_with: DeskWith, state: ApprovalState
 ) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         desk.console.request(desk.console.queue["a-0001"].model_copy(update={"state": state}))
         end = desk.screen.card.end_banner
@@ -67,11 +62,9 @@ def test_a_request_that_ran_out_or_was_withdrawn_says_that_nothing_was_sent(
         assert state.value in end.words().lower()
         assert "nothing was sent" in end.words().lower()
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_a_refused_answer_stays_on_the_card_with_what_to_do(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_refused_answer_stays_on_the_card_with_what_to_do(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         desk.console.fail_next["decide"] = JournalUnavailable("The disk is full.")
         desk.screen.bar.press_approve(InputOrigin.REAL)
@@ -82,11 +75,9 @@ def test_a_refused_answer_stays_on_the_card_with_what_to_do(play: Play) -> None:
         assert bar.approve.isEnabled()
         assert state_of(desk) is ApprovalState.WAITING
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_while_an_answer_is_on_its_way_there_is_no_second_one(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_while_an_answer_is_on_its_way_there_is_no_second_one(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         free = desk.console.hold_back("decide")
         bar = desk.screen.bar
@@ -101,11 +92,9 @@ def test_while_an_answer_is_on_its_way_there_is_no_second_one(play: Play) -> Non
         await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
         assert desk.console.asked.count("decide") == 1
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_a_locked_key_is_offered_to_be_unlocked_instead_of_approving(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_locked_key_is_offered_to_be_unlocked_instead_of_approving(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)], unlocked=False, passphrase="long enough words") as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         assert not bar.approve.isVisible()
@@ -119,8 +108,6 @@ def test_a_locked_key_is_offered_to_be_unlocked_instead_of_approving(play: Play)
         await desk.until(bar.approve.isVisible)
         assert bar.approve.isEnabled()
 
-    play(story, requests=[make_approval(1)], unlocked=False, passphrase="long enough words")
-
 
 @pytest.mark.parametrize(
     "why",
@@ -131,8 +118,13 @@ def test_a_locked_key_is_offered_to_be_unlocked_instead_of_approving(play: Play)
         "The bytes shown are not the ones the digest is of; nothing is signed.",
     ],
 )
-def test_in_the_smallest_window_the_bar_says_why_not_in_whole_sentences(play: Play, why: str) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_in_the_smallest_window_the_bar_says_why_not_in_whole_sentences(
+    desk_with: DeskWith, why: str
+) -> None:
+    # The room that the smallest window has, 1024 × 640, beside its narrow navigation and between its bars.
+    async with desk_with(
+        requests=[make_approval(1)], size=(972, 570), unlocked=False, passphrase="long enough words"
+    ) as desk:
         await desk.guard_over()
         hint = desk.screen.bar.hint
         assert hint.text() == "Every answer is signed: unlock a key first."
@@ -143,12 +135,11 @@ def test_in_the_smallest_window_the_bar_says_why_not_in_whole_sentences(play: Pl
         assert " ".join(hint.lines()) == why
         assert len(hint.lines()) * 18 <= hint.height() <= desk.screen.bar.height()
 
-    # The room that the smallest window has, 1024 × 640, beside its narrow navigation and between its bars.
-    play(story, requests=[make_approval(1)], size=(972, 570), unlocked=False, passphrase="long enough words")
 
-
-def test_a_request_that_was_just_answered_is_not_opened_again_before_its_event_came(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_request_that_was_just_answered_is_not_opened_again_before_its_event_came(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         screen, taken = desk.screen, {"state": ApprovalState.APPROVED, "decided_by": "harbour"}
         screen.pane.decided.emit(desk.shown().model_copy(update=taken))
@@ -162,11 +153,9 @@ def test_a_request_that_was_just_answered_is_not_opened_again_before_its_event_c
         await desk.until(lambda: screen.stack.currentIndex() == 1)
         assert desk.shown().id == "a-0002"
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_without_the_service_nothing_can_be_answered(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_without_the_service_nothing_can_be_answered(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         desk.console.lose("The service was killed.")
         bar = desk.screen.bar
@@ -175,11 +164,9 @@ def test_without_the_service_nothing_can_be_answered(play: Play) -> None:
         desk.console.come_back()
         await desk.until(bar.approve.isEnabled)
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_an_answer_too_late_says_what_happened_meanwhile(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_an_answer_too_late_says_what_happened_meanwhile(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         gone = {"state": ApprovalState.EXPIRED}
         desk.console.queue["a-0001"] = desk.console.queue["a-0001"].model_copy(update=gone)
@@ -187,5 +174,3 @@ def test_an_answer_too_late_says_what_happened_meanwhile(play: Play) -> None:
         desk.screen.bar.press_approve(InputOrigin.REAL)
         await desk.until(desk.screen.bar.error.isVisible)
         assert "expired" in desk.screen.bar.error.words()
-
-    play(story, requests=[make_approval(1)])

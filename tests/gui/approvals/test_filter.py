@@ -10,16 +10,15 @@ from PySide6.QtTest import QTest
 
 from app.input_origin import InputOrigin
 from app.items.filter_edit import offers
-from app.main import ConsoleApplication
 from app.screens.approvals.queue_filter import QueueFilter
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.targets import OpenApproval
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.approvals.models import Approval, ApprovalState
-from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
+from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, DeskWith, make_approval, press
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.fakes.work import most_calls
 
 
@@ -128,8 +127,8 @@ def test_the_words_and_values_of_the_queue_are_offered() -> None:
     assert [one.choice for _, one in offers(words, "lab-lnx-02", 10, some())] == ["device:lab-lnx-02"]
 
 
-def test_what_is_left_out_is_counted_and_said(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_is_left_out_is_counted_and_said(desk_with: DeskWith) -> None:
+    async with desk_with(requests=some()) as desk:
         pane = desk.screen.queue
         assert queue_words(desk) == "3"
         assert hidden_words(desk) == ""
@@ -143,11 +142,9 @@ def test_what_is_left_out_is_counted_and_said(play: Play) -> None:
         assert queue_words(desk) == "3"
         assert hidden_words(desk) == ""
 
-    play(story, requests=some())
 
-
-def test_a_card_that_is_not_asked_for_is_closed_and_no_key_answers_it(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_card_that_is_not_asked_for_is_closed_and_no_key_answers_it(desk_with: DeskWith) -> None:
+    async with desk_with(requests=some()) as desk:
         await desk.guard_over()
         assert desk.shown().id == "a-0003"
         ask_for(desk, "device:lab-*")
@@ -165,11 +162,11 @@ def test_a_card_that_is_not_asked_for_is_closed_and_no_key_answers_it(play: Play
         assert desk.screen.stack.narrowed.isVisible()
         assert "2 requests match this filter." in desk.screen.stack.narrowed.accessibleName()
 
-    play(story, requests=some())
 
-
-def test_a_reason_that_was_begun_ends_with_the_card_and_denies_nothing_else(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_reason_that_was_begun_ends_with_the_card_and_denies_nothing_else(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=some()) as desk:
         await desk.guard_over()
         desk.screen.bar.deny_act.trigger()
         QTest.keyClicks(desk.screen.bar.reason, "Not at night")
@@ -183,11 +180,11 @@ def test_a_reason_that_was_begun_ends_with_the_card_and_denies_nothing_else(play
         assert not desk.screen.bar.asks_reason
         assert states(desk) == {ApprovalState.WAITING}
 
-    play(story, requests=some())
 
-
-def test_a_card_that_is_asked_for_stays_open_and_is_what_the_chord_approves(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_card_that_is_asked_for_stays_open_and_is_what_the_chord_approves(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=some()) as desk:
         desk.screen.open_card("a-0002")
         await desk.guard_over()
         ask_for(desk, "device:lab-*")
@@ -200,11 +197,11 @@ def test_a_card_that_is_asked_for_stays_open_and_is_what_the_chord_approves(play
         # Next comes what is asked for, and never what is hidden.
         await desk.until(lambda: desk.screen.card.approval is not None and desk.shown().id == "a-0001")
 
-    play(story, requests=some())
 
-
-def test_a_group_answers_for_the_same_devices_with_the_filter_and_without(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_group_answers_for_the_same_devices_with_the_filter_and_without(desk_with: DeskWith) -> None:
+    same: dict[str, Any] = {"parameters": {"command": "uptime"}, "summary": "Runs uptime"}
+    like = [make_approval(n, device=f"lab-lnx-{n:02}", **same) for n in (1, 2, 3)]
+    async with desk_with(requests=[*like, make_approval(9, device="db-primary", risk="low")]) as desk:
         screen = desk.screen
         whole = {one.id for one in (desk.shown(), *screen.card.others)}
         assert len(whole) == 3
@@ -228,13 +225,9 @@ def test_a_group_answers_for_the_same_devices_with_the_filter_and_without(play: 
         )
         assert desk.console.queue["a-0009"].state is ApprovalState.WAITING
 
-    same: dict[str, Any] = {"parameters": {"command": "uptime"}, "summary": "Runs uptime"}
-    like = [make_approval(n, device=f"lab-lnx-{n:02}", **same) for n in (1, 2, 3)]
-    play(story, requests=[*like, make_approval(9, device="db-primary", risk="low")])
 
-
-def test_a_new_request_that_is_not_asked_for_is_said_at_once(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_new_request_that_is_not_asked_for_is_said_at_once(desk_with: DeskWith) -> None:
+    async with desk_with(requests=some()) as desk:
         pane = desk.screen.queue
         ask_for(desk, "device:lab-*")
         desk.console.request(make_approval(8, device="db-replica", risk="critical"))
@@ -250,11 +243,11 @@ def test_a_new_request_that_is_not_asked_for_is_said_at_once(play: Play) -> None
         ask_for(desk, "device:lab-* risk:medium")
         assert hidden_words(desk) == "3 more wait, not shown: 1 critical"
 
-    play(story, requests=some())
 
-
-def test_when_all_that_was_asked_for_is_done_it_is_not_said_that_nothing_waits(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_when_all_that_was_asked_for_is_done_it_is_not_said_that_nothing_waits(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=some()) as desk:
         ask_for(desk, "write_file")
         press(desk, KEYS.Key_Down)
         await desk.guard_over()
@@ -274,11 +267,9 @@ def test_when_all_that_was_asked_for_is_done_it_is_not_said_that_nothing_waits(p
             desk.console.request(known.model_copy(update={"state": ApprovalState.WITHDRAWN}))
         await desk.until(lambda: desk.screen.nothing.isVisible(), "now nothing waits, and it says so")
 
-    play(story, requests=some())
 
-
-def test_a_card_opened_from_elsewhere_is_in_the_list_while_it_is_open(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_card_opened_from_elsewhere_is_in_the_list_while_it_is_open(desk_with: DeskWith) -> None:
+    async with desk_with(requests=some()) as desk:
         pane = desk.screen.queue
         ask_for(desk, "device:lab-*")
         desk.screen.enter(OpenApproval("a-0003"))
@@ -289,11 +280,9 @@ def test_a_card_opened_from_elsewhere_is_in_the_list_while_it_is_open(play: Play
         assert pane.model.ids == ["a-0001", "a-0002"]
         assert hidden_words(desk) == "1 more waits, not shown"
 
-    play(story, requests=some())
 
-
-def test_what_is_no_filter_is_said_and_the_cards_stay_where_they_are(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_is_no_filter_is_said_and_the_cards_stay_where_they_are(desk_with: DeskWith) -> None:
+    async with desk_with(requests=some()) as desk:
         pane = desk.screen.queue
         ask_for(desk, "device:lab-*")
         top = pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(0, 0)).topLeft())
@@ -307,17 +296,15 @@ def test_what_is_no_filter_is_said_and_the_cards_stay_where_they_are(play: Play)
         assert not pane.problem.isVisible()
         assert pane.model.ids == ["a-0003"]
 
-    play(story, requests=some())
 
-
-def test_ctrl_f_and_slash_lead_there_escape_clears_and_then_goes_back_to_the_list(
+async def test_ctrl_f_and_slash_lead_there_escape_clears_and_then_goes_back_to_the_list(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole()
     for one in some():
         console.queue[one.id] = one
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.activateWindow()
         desk.window.open("approvals")
         screen = desk.window.current
@@ -345,18 +332,14 @@ def test_ctrl_f_and_slash_lead_there_escape_clears_and_then_goes_back_to_the_lis
         assert not field.hasFocus(), "nothing behind a question is reached"
         sheet.finish("keep")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_thousand_requests_are_narrowed_between_two_keys(play: Play) -> None:
+async def test_a_thousand_requests_are_narrowed_between_two_keys(desk_with: DeskWith) -> None:
     many = [
         make_approval(n, device=f"lab-lnx-{n:04}", parameters={"command": f"echo {n}\n" * 50, "timeout": 20})
         for n in range(1000)
     ]
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=many) as desk:
         with most_calls(500_000):
             ask_for(desk, "lnx-0100 echo")
         assert queue_words(desk) == "1 of 1,000"
-
-    play(story, requests=many)

@@ -11,7 +11,6 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import ConsoleApplication
 from app.screens.approvals.grant_dialog import GrantDialog, covered_words
 from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, scope_lines, terms_of
 from app.screens.approvals.screen import ApprovalsScreen
@@ -23,9 +22,9 @@ from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.policy.constraints import Constraint
 from core.statements import verify_signature
-from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
+from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, DeskWith, make_approval, press
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.page import problem_in
 
 
@@ -42,8 +41,8 @@ async def sheet_of(desk: ApprovalsDesk) -> GrantDialog:
     return sheet
 
 
-def test_the_focus_ring_has_room_beside_every_field_of_a_grant(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_focus_ring_has_room_beside_every_field_of_a_grant(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[write(1)]) as desk:
         sheet = await sheet_of(desk)
         await desk.until(sheet.devices.hasFocus)
         for field in (sheet.devices, sheet.actors, sheet.uses, sheet.lasts):
@@ -51,11 +50,10 @@ def test_the_focus_ring_has_room_beside_every_field_of_a_grant(play: Play) -> No
             assert form.isAncestorOf(field)
             assert field.mapTo(form, QPoint(0, 0)).x() >= FOCUS_ROOM
 
-    play(story, requests=[write(1)])
 
-
-def test_nothing_moves_under_the_hand_while_the_scope_changes(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_nothing_moves_under_the_hand_while_the_scope_changes(desk_with: DeskWith) -> None:
+    requests = [write(1), *(write(n, id=f"a-{n}", device=f"lab-lnx-{n:02}") for n in range(2, 20))]
+    async with desk_with(requests=requests) as desk:
         sheet = await sheet_of(desk)
         fixed = (sheet.devices, sheet.actors, sheet.uses, sheet.lasts, *sheet.rows, sheet.approve)
 
@@ -78,9 +76,6 @@ def test_nothing_moves_under_the_hand_while_the_scope_changes(play: Play) -> Non
         await desk.until(lambda: not sheet.approve.isEnabled())
         assert places() == began
 
-    requests = [write(1), *(write(n, id=f"a-{n}", device=f"lab-lnx-{n:02}") for n in range(2, 20))]
-    play(story, requests=requests)
-
 
 def given(desk: ApprovalsDesk) -> list[Any]:
     return desk.console.grant_book.all()
@@ -100,10 +95,14 @@ def test_a_draft_begins_with_this_device_this_asker_and_every_argument_as_it_is(
         assert faults == ["file_path is not as granted"]
 
 
-def test_a_secret_is_in_a_draft_by_its_commitment_only_and_shown_as_the_same_secret(play: Play) -> None:
+async def test_a_secret_is_in_a_draft_by_its_commitment_only_and_shown_as_the_same_secret(
+    desk_with: DeskWith,
+) -> None:
     secret = {"$secret": "ab" * 32}
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(
+        requests=[make_approval(1, parameters={"command": "ls", "api_key": secret})]
+    ) as desk:
         sheet = await sheet_of(desk)
         row = sheet.row("api_key")
         assert row.argument.breadths() == [Breadth.EXACT, Breadth.ANY]
@@ -111,8 +110,6 @@ def test_a_secret_is_in_a_draft_by_its_commitment_only_and_shown_as_the_same_sec
         assert sheet.terms is not None
         assert sheet.terms.arguments["api_key"] == Constraint(equals=secret)
         assert "api_key is the same secret as now" in sheet.lines.text()
-
-    play(story, requests=[make_approval(1, parameters={"command": "ls", "api_key": secret})])
 
 
 def test_the_scope_says_every_part_of_it() -> None:
@@ -122,10 +119,10 @@ def test_the_scope_says_every_part_of_it() -> None:
 
 
 @pytest.mark.parametrize(("risk", "uses", "minutes"), [("medium", 5, 60), ("high", 1, 15)])
-def test_a_sheet_begins_with_few_uses_and_a_short_time_fewer_and_shorter_for_high_risk(
-    play: Play, risk: str, uses: int, minutes: int
+async def test_a_sheet_begins_with_few_uses_and_a_short_time_fewer_and_shorter_for_high_risk(
+    desk_with: DeskWith, risk: str, uses: int, minutes: int
 ) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[make_approval(1, risk=risk)]) as desk:
         sheet = await sheet_of(desk)
         assert sheet.terms is not None
         assert sheet.terms.uses == uses
@@ -133,8 +130,6 @@ def test_a_sheet_begins_with_few_uses_and_a_short_time_fewer_and_shorter_for_hig
         assert timedelta(0) < left <= timedelta(minutes=minutes)
         assert f"Up to {risk} risk" in sheet.lines.text()
         assert ("Once" if uses == 1 else f"{uses} times") in sheet.lines.text()
-
-    play(story, requests=[make_approval(1, risk=risk)])
 
 
 def test_the_words_about_what_waits_count_no_more_than_the_uses() -> None:
@@ -145,8 +140,10 @@ def test_the_words_about_what_waits_count_no_more_than_the_uses() -> None:
     assert "4 other requests fit, and 3 of them go on" in covered_words(4, 3)
 
 
-def test_the_sheet_shows_what_would_be_signed_and_signs_exactly_that(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_sheet_shows_what_would_be_signed_and_signs_exactly_that(desk_with: DeskWith) -> None:
+    async with desk_with(
+        requests=[write(1), write(2, path="/srv/a/y.txt"), write(3, path="/etc/passwd")]
+    ) as desk:
         sheet = await sheet_of(desk)
         assert "file_path is '/srv/a/x.txt'" in sheet.lines.text()
         sheet.row("content").widen(Breadth.ANY)
@@ -165,11 +162,9 @@ def test_the_sheet_shows_what_would_be_signed_and_signs_exactly_that(play: Play)
         assert desk.console.queue["a-0001"].state is ApprovalState.APPROVED
         assert desk.console.queue["a-0002"].state is ApprovalState.WAITING
 
-    play(story, requests=[write(1), write(2, path="/srv/a/y.txt"), write(3, path="/etc/passwd")])
 
-
-def test_a_grant_is_signed_by_the_unlocked_key(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_grant_is_signed_by_the_unlocked_key(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[write(1)]) as desk:
         await desk.guard_over()
         terms = terms_of(narrowest(desk.shown()), "harbour")
         signed = desk.nav.keys.sign_grant(terms)
@@ -177,11 +172,9 @@ def test_a_grant_is_signed_by_the_unlocked_key(play: Play) -> None:
         assert operator is not None
         assert verify_signature(signed.terms, signed.signature, operator.public_key)
 
-    play(story, requests=[write(1)])
 
-
-def test_for_this_run_everything_is_exact_and_bound_to_the_run(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_for_this_run_everything_is_exact_and_bound_to_the_run(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[write(1, run="r-7")]) as desk:
         sheet = await sheet_of(desk)
         sheet.devices.setText("*")
         sheet.row("content").widen(Breadth.ANY)
@@ -194,8 +187,6 @@ def test_for_this_run_everything_is_exact_and_bound_to_the_run(play: Play) -> No
         await desk.until(lambda: given(desk))
         assert given(desk)[0].terms.run == "r-7"
 
-    play(story, requests=[write(1, run="r-7")])
-
 
 @pytest.mark.parametrize(
     ("breadth", "text", "words"),
@@ -206,18 +197,16 @@ def test_for_this_run_everything_is_exact_and_bound_to_the_run(play: Play) -> No
         (Breadth.BELOW, "/etc", "would not cover this request"),
     ],
 )
-def test_words_that_make_no_scope_are_said_and_not_signed(
-    play: Play, breadth: Breadth, text: str, words: str
+async def test_words_that_make_no_scope_are_said_and_not_signed(
+    desk_with: DeskWith, breadth: Breadth, text: str, words: str
 ) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[write(1)]) as desk:
         sheet = await sheet_of(desk)
         sheet.row("file_path").widen(breadth, text)
         assert words in problem_in(sheet)
         assert not sheet.approve.isEnabled()
         QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
         assert "decide" not in desk.console.asked
-
-    play(story, requests=[write(1)])
 
 
 @pytest.mark.parametrize(
@@ -228,28 +217,28 @@ def test_words_that_make_no_scope_are_said_and_not_signed(
     ],
     ids=["several", "critical"],
 )
-def test_what_must_not_be_remembered_is_refused_in_words(play: Play, request_: Approval) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_must_not_be_remembered_is_refused_in_words(
+    desk_with: DeskWith, request_: Approval
+) -> None:
+    async with desk_with(requests=[request_]) as desk:
         await desk.guard_over()
         press(desk, KEYS.Key_G)
         assert not desk.screen.findChildren(GrantDialog)
         assert desk.screen.bar.grant.accessibleDescription()
 
-    play(story, requests=[request_])
 
-
-def test_high_risk_wants_its_end_seen_before_anything_is_remembered(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_high_risk_wants_its_end_seen_before_anything_is_remembered(desk_with: DeskWith) -> None:
+    long = "\n".join(f"echo {n}" for n in range(80))
+    async with desk_with(requests=[make_approval(1, risk="high", parameters={"command": long})]) as desk:
         sheet = await sheet_of(desk)
         assert not sheet.approve.isEnabled()
         assert "scroll to the end" in problem_in(sheet)
 
-    long = "\n".join(f"echo {n}" for n in range(80))
-    play(story, requests=[make_approval(1, risk="high", parameters={"command": long})])
 
-
-def test_software_that_presses_the_sheets_button_remembers_nothing_of_high_risk(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_software_that_presses_the_sheets_button_remembers_nothing_of_high_risk(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=[make_approval(1, risk="high", parameters={"command": "x"})]) as desk:
         await desk.guard_over()
         await desk.until(lambda: desk.screen.card.end_was_seen)
         sheet = await sheet_of(desk)
@@ -257,11 +246,9 @@ def test_software_that_presses_the_sheets_button_remembers_nothing_of_high_risk(
         assert "from a program, not from your hand" in problem_in(sheet)
         assert "decide" not in desk.console.asked
 
-    play(story, requests=[make_approval(1, risk="high", parameters={"command": "x"})])
 
-
-def test_a_letter_in_a_text_field_is_a_letter(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_letter_in_a_text_field_is_a_letter(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[write(1), write(2)]) as desk:
         await desk.guard_over()
         desk.screen.bar.deny_act.trigger()
         QTest.keyClicks(desk.screen.bar.reason, "beg dfjk")
@@ -269,17 +256,15 @@ def test_a_letter_in_a_text_field_is_a_letter(play: Play) -> None:
         assert not desk.screen.findChildren(GrantDialog)
         assert desk.shown().id == "a-0001"
 
-    play(story, requests=[write(1), write(2)])
 
-
-def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
+async def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
     theme: Theme, tmp_path: Path
 ) -> None:
     key = create_operator_key(Home(tmp_path).create(), "harbour", None)
     console = FakeConsole(operators=[key.operator])
     console.queue["a-0001"] = write(1)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("approvals")
         screen = desk.window.current
         assert isinstance(screen, ApprovalsScreen)
@@ -294,5 +279,3 @@ def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
         QTest.keyClick(sheet.devices, KEYS.Key_Return, CTRL)
         await seen(lambda: console.grant_book.all())
         assert console.asked.count("decide") == 1
-
-    play_frame(theme, tmp_path, console, scenario)

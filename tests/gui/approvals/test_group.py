@@ -14,7 +14,7 @@ from app.screens.approvals.grant_dialog import GrantDialog
 from app.screens.approvals.request_groups import RequestGroups, device_words
 from core.approvals.models import Approval, ApprovalState
 from core.errors import JournalUnavailable
-from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press, stamp
+from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, DeskWith, make_approval, press, stamp
 from tests.gui.approvals.page import keep_guarded
 
 
@@ -86,8 +86,8 @@ def same_again(count: int, **changes: Any) -> list[Approval]:
     ]
 
 
-def test_the_same_again_is_one_card_and_one_signature_each(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_same_again_is_one_card_and_one_signature_each(desk_with: DeskWith) -> None:
+    async with desk_with(requests=same_again(5)) as desk:
         await desk.guard_over()
         model = desk.screen.queue.model
         assert model.ids == ["a-0001"]
@@ -103,22 +103,20 @@ def test_the_same_again_is_one_card_and_one_signature_each(play: Play) -> None:
         signed = [one.signed[0] for one in desk.console.queue.values()]
         assert len({one.statement.request_digest for one in signed}) == 5
 
-    play(story, requests=same_again(5))
 
-
-def test_the_same_again_of_critical_risk_wants_the_devices_name_once(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_same_again_of_critical_risk_wants_the_devices_name_once(desk_with: DeskWith) -> None:
+    async with desk_with(requests=same_again(3, risk="critical")) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         assert not bar.approve.isEnabled()
         bar.name_field.setText("lab-lnx-01")
         await desk.until(bar.approve.isEnabled)
 
-    play(story, requests=same_again(3, risk="critical"))
 
-
-def test_a_grant_from_the_card_of_the_same_again_is_signed_with_the_first_alone(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_grant_from_the_card_of_the_same_again_is_signed_with_the_first_alone(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=same_again(3)) as desk:
         await desk.guard_over()
         await desk.until(desk.screen.bar.approve.isEnabled)
         press(desk, KEYS.Key_G)
@@ -128,8 +126,6 @@ def test_a_grant_from_the_card_of_the_same_again_is_signed_with_the_first_alone(
         await desk.until(lambda: desk.console.grant_book.all())
         assert states(desk).count(ApprovalState.APPROVED) == 1
         assert desk.console.queue["a-0001"].state is ApprovalState.APPROVED
-
-    play(story, requests=same_again(3))
 
 
 def test_nothing_joins_the_group_of_a_card_that_is_read() -> None:
@@ -143,8 +139,8 @@ def test_a_range_names_no_device_that_is_not_in_it() -> None:
     assert device_words(["a", "b"]) == "a and b"
 
 
-def test_one_act_signs_one_statement_for_each_member(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_one_act_signs_one_statement_for_each_member(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(number) for number in range(1, 6)]) as desk:
         await desk.guard_over()
         assert desk.screen.queue.model.ids == ["a-0001"]
         assert "5 alike" in desk.screen.queue.model.data(desk.screen.queue.model.index(0, 0))
@@ -159,19 +155,17 @@ def test_one_act_signs_one_statement_for_each_member(play: Play) -> None:
         assert len({one.statement.request_digest for one in signed}) == 5
         assert len({one.signature for one in signed}) == 5
 
-    play(story, requests=[alike(number) for number in range(1, 6)])
-
 
 @pytest.mark.parametrize("password", [{}, {"password": {"$secret": "5e" * 32}}], ids=["plain", "masked"])
-def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from_being_signed(
-    play: Play, password: dict[str, Any]
+async def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from_being_signed(
+    desk_with: DeskWith, password: dict[str, Any]
 ) -> None:
     honest = [alike(number, parameters={"command": "uptime", **password}) for number in range(1, 5)]
     other = alike(5, parameters={"command": "rm -rf /", **password}).request.digest
     lying = alike(5, parameters={"command": "uptime", **password})
     lying = lying.model_copy(update={"request": lying.request.model_copy(update={"digest": other})})
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[*honest, lying]) as desk:
         await desk.guard_over()
         assert len(desk.screen.card.others) == 4
         press(desk, KEYS.Key_Return, CTRL)
@@ -181,15 +175,15 @@ def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from_being
             desk.screen.pane.answer(approve=approve, reason="")
         assert "decide" not in desk.console.asked
 
-    play(story, requests=[*honest, lying])
 
-
-def test_a_group_whose_second_request_has_a_wrong_digest_says_that_nothing_was_signed(play: Play) -> None:
+async def test_a_group_whose_second_request_has_a_wrong_digest_says_that_nothing_was_signed(
+    desk_with: DeskWith,
+) -> None:
     other = alike(2, parameters={"command": "rm -rf /"}).request.digest
     lying = alike(2)
     lying = lying.model_copy(update={"request": lying.request.model_copy(update={"digest": other})})
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[alike(1), lying]) as desk:
         await desk.guard_over()
         assert [one.id for one in desk.screen.card.others] == ["a-0002"]
         await desk.until(desk.screen.bar.approve.isEnabled)
@@ -202,12 +196,10 @@ def test_a_group_whose_second_request_has_a_wrong_digest_says_that_nothing_was_s
         assert "decide" not in desk.console.asked
         assert states(desk) == [ApprovalState.WAITING] * 2
 
-    play(story, requests=[alike(1), lying])
-
 
 @pytest.mark.parametrize("risk", ["medium", "high"])
-def test_no_group_is_approved_before_its_last_device_was_seen(play: Play, risk: str) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_no_group_is_approved_before_its_last_device_was_seen(desk_with: DeskWith, risk: str) -> None:
+    async with desk_with(requests=[alike(number, risk=risk) for number in range(1, 30)]) as desk:
         await desk.guard_over()
         box, bar = desk.screen.card.group.box, desk.screen.bar
         assert not box.end_was_seen
@@ -217,20 +209,16 @@ def test_no_group_is_approved_before_its_last_device_was_seen(play: Play, risk: 
         box.verticalScrollBar().setValue(box.verticalScrollBar().maximum())
         await desk.until(bar.approve.isEnabled)
 
-    play(story, requests=[alike(number, risk=risk) for number in range(1, 30)])
 
-
-def test_mixed_risk_asks_one_by_one(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_mixed_risk_asks_one_by_one(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(1), alike(2, risk="high")]) as desk:
         await desk.guard_over()
         assert desk.screen.queue.model.ids == ["a-0002", "a-0001"]
         assert desk.screen.card.group.isHidden()
 
-    play(story, requests=[alike(1), alike(2, risk="high")])
 
-
-def test_a_critical_group_wants_every_name_typed(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_critical_group_wants_every_name_typed(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(1, risk="critical"), alike(2, risk="critical")]) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         await desk.until(lambda: desk.screen.card.end_was_seen)
@@ -239,13 +227,11 @@ def test_a_critical_group_wants_every_name_typed(play: Play) -> None:
         bar.name_field.setText("lab-lnx-01 lab-lnx-02")
         assert bar.approve.isEnabled()
 
-    play(story, requests=[alike(1, risk="critical"), alike(2, risk="critical")])
 
-
-def test_one_that_comes_before_the_card_takes_an_answer_joins_it_and_it_begins_anew(
-    play: Play, monkeypatch: pytest.MonkeyPatch
+async def test_one_that_comes_before_the_card_takes_an_answer_joins_it_and_it_begins_anew(
+    desk_with: DeskWith, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[alike(1)]) as desk:
         screen, begun = desk.screen, list[int]()
         keep_guarded(screen.bar)
         begin = screen.bar.start_guard
@@ -266,33 +252,29 @@ def test_one_that_comes_before_the_card_takes_an_answer_joins_it_and_it_begins_a
         press(desk, KEYS.Key_Return, CTRL)
         await desk.until(lambda: set(states(desk)) == {ApprovalState.APPROVED})
 
-    play(story, requests=[alike(1)])
 
-
-def test_requests_without_end_do_not_keep_a_card_closed(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_requests_without_end_do_not_keep_a_card_closed(
+    desk_with: DeskWith, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk_with(requests=[alike(1)]) as desk:
         keep_guarded(desk.screen.bar)
         monkeypatch.setattr(request_controller, "JOINED_FOR_S", 0.0)
         desk.console.request(alike(2))
         await desk.until(lambda: "a-0002" in desk.screen.queue.model.ids)
         assert desk.screen.card.others == ()
 
-    play(story, requests=[alike(1)])
 
-
-def test_what_sorts_before_the_open_card_does_not_take_it_over(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_sorts_before_the_open_card_does_not_take_it_over(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(1)]) as desk:
         keep_guarded(desk.screen.bar)
         desk.console.request(alike(2, asked_at=stamp(-86_400)))
         await desk.until(lambda: "a-0002" in desk.screen.queue.model.ids)
         assert desk.shown().id == "a-0001"
         assert desk.screen.card.others == ()
 
-    play(story, requests=[alike(1)])
 
-
-def test_one_that_comes_meanwhile_waits_beside_the_open_group(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_one_that_comes_meanwhile_waits_beside_the_open_group(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(1), alike(2)]) as desk:
         await desk.guard_over()
         desk.console.request(alike(3))
         await desk.until(lambda: "a-0003" in desk.screen.queue.model.ids)
@@ -302,11 +284,9 @@ def test_one_that_comes_meanwhile_waits_beside_the_open_group(play: Play) -> Non
         await desk.until(lambda: states(desk).count(ApprovalState.APPROVED) == 2)
         assert desk.console.queue["a-0003"].state is ApprovalState.WAITING
 
-    play(story, requests=[alike(1), alike(2)])
 
-
-def test_a_member_that_was_answered_elsewhere_is_not_signed(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_member_that_was_answered_elsewhere_is_not_signed(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(1), alike(2), alike(3)]) as desk:
         await desk.guard_over()
         gone = desk.console.queue["a-0002"].model_copy(update={"state": ApprovalState.DENIED})
         desk.console.request(gone)
@@ -317,11 +297,9 @@ def test_a_member_that_was_answered_elsewhere_is_not_signed(play: Play) -> None:
         await desk.until(lambda: states(desk).count(ApprovalState.APPROVED) == 2)
         assert desk.console.asked.count("decide") == 2
 
-    play(story, requests=[alike(1), alike(2), alike(3)])
 
-
-def test_what_of_a_group_is_refused_is_said_and_still_waits(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_of_a_group_is_refused_is_said_and_still_waits(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(1), alike(2), alike(3)]) as desk:
         await desk.guard_over()
         await desk.until(desk.screen.bar.approve.isEnabled)
         desk.console.fail_next["decide"] = JournalUnavailable("The disk is full.")
@@ -330,11 +308,9 @@ def test_what_of_a_group_is_refused_is_said_and_still_waits(play: Play) -> None:
         assert "2 of 3 answers were taken. Not on lab-lnx-02" in desk.screen.bar.error.words()
         assert desk.console.queue["a-0002"].state is ApprovalState.WAITING
 
-    play(story, requests=[alike(1), alike(2), alike(3)])
 
-
-def test_a_denial_with_its_reason_goes_to_every_member(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_denial_with_its_reason_goes_to_every_member(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(1), alike(2)]) as desk:
         await desk.guard_over()
         press(desk, KEYS.Key_D)
         QTest.keyClicks(desk.screen.bar.reason, "Not today")
@@ -342,18 +318,14 @@ def test_a_denial_with_its_reason_goes_to_every_member(play: Play) -> None:
         await desk.until(lambda: set(states(desk)) == {ApprovalState.DENIED})
         assert {one.reason for one in desk.console.queue.values()} == {"Not today"}
 
-    play(story, requests=[alike(1), alike(2)])
 
-
-def test_every_request_of_a_group_stands_still_while_it_is_read(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_every_request_of_a_group_stands_still_while_it_is_read(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(1), alike(2)]) as desk:
         await desk.until(lambda: all(one.paused for one in desk.console.queue.values()))
 
-    play(story, requests=[alike(1), alike(2)])
 
-
-def test_a_group_of_which_others_answered_some_says_what_became_of_each(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_group_of_which_others_answered_some_says_what_became_of_each(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(number) for number in range(1, 5)]) as desk:
         await desk.guard_over()
         screen = desk.screen
         assert len(screen.card.others) == 3
@@ -373,15 +345,11 @@ def test_a_group_of_which_others_answered_some_says_what_became_of_each(play: Pl
         row = screen.queue.model.row_of("a-0001")
         assert "1 approved, 3 denied" in screen.queue.model.data(screen.queue.model.index(row, 0))
 
-    play(story, requests=[alike(number) for number in range(1, 5)])
 
-
-def test_the_title_counts_only_the_devices_that_would_be_answered_for(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_title_counts_only_the_devices_that_would_be_answered_for(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(number) for number in range(1, 5)]) as desk:
         await desk.guard_over()
         assert desk.screen.card.header.summary.text().endswith("on 4 devices")
         gone = desk.console.queue["a-0002"].model_copy(update={"state": ApprovalState.DENIED})
         desk.console.request(gone)
         await desk.until(lambda: desk.screen.card.header.summary.text().endswith("on 3 devices"))
-
-    play(story, requests=[alike(number) for number in range(1, 5)])

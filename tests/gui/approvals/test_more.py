@@ -17,7 +17,7 @@ from app.widgets.dialog import FOCUS_ROOM
 from core.approvals.models import ApprovalState
 from core.approvals.preview_models import Helper
 from core.errors import DeviceError
-from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
+from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, DeskWith, make_approval, press
 from tests.fakes.hand import press_button
 from tests.fakes.slow_schema import LARGE, while_checking
 from tests.gui.approvals.page import tick_of
@@ -42,8 +42,8 @@ async def second_of(desk: ApprovalsDesk) -> SecondOperatorDialog:
 # Edit, then approve
 
 
-def test_an_edit_begins_with_the_keyboard_in_the_first_field(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_an_edit_begins_with_the_keyboard_in_the_first_field(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         sheet = await edit_of(desk)
         first = sheet.form.inputs()[0]
         await desk.until(first.hasFocus)
@@ -51,11 +51,11 @@ def test_an_edit_begins_with_the_keyboard_in_the_first_field(play: Play) -> None
         assert room.x() >= FOCUS_ROOM, "else the list that scrolls would cut the ring off"
         assert room.y() >= FOCUS_ROOM
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_an_edit_ends_the_request_and_shows_the_new_one_with_what_was_changed(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_an_edit_ends_the_request_and_shows_the_new_one_with_what_was_changed(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         sheet = await edit_of(desk)
         assert not sheet.answer("ask").isEnabled()
         sheet.form.set_value({"command": "echo harmless", "timeout": 20})
@@ -72,11 +72,9 @@ def test_an_edit_ends_the_request_and_shows_the_new_one_with_what_was_changed(pl
         assert "decide" not in desk.console.asked
         assert desk.shown().request.digest != desk.console.queue["a-0001"].request.digest
 
-    play(story, requests=[make_approval(1), make_approval(2)])
 
-
-def test_an_edit_waits_until_its_arguments_are_checked(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_an_edit_waits_until_its_arguments_are_checked(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         validator_process().stop()
         for tools in desk.console.tools_of.values():
             for place, tool in enumerate(tools):
@@ -100,11 +98,9 @@ def test_an_edit_waits_until_its_arguments_are_checked(play: Play) -> None:
         assert desk.shown().request.parameters == {"command": "echo other"}
         assert desk.console.asked.count("edit_approval") == 1
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_an_edit_that_is_refused_says_so_and_the_request_still_waits(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_an_edit_that_is_refused_says_so_and_the_request_still_waits(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         sheet = await edit_of(desk)
         desk.console.fail_next["edit_approval"] = DeviceError("lab-lnx-01 is offline.")
         sheet.form.set_value({"command": "true"})
@@ -113,17 +109,13 @@ def test_an_edit_that_is_refused_says_so_and_the_request_still_waits(play: Play)
         await desk.until(lambda: "offline" in problem_in(sheet))
         assert desk.console.queue["a-0001"].state is ApprovalState.WAITING
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_a_request_with_a_masked_secret_cannot_be_edited(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_request_with_a_masked_secret_cannot_be_edited(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, parameters={"command": {"$secret": "ab" * 32}})]) as desk:
         await desk.guard_over()
         press(desk, KEYS.Key_E)
         assert "secret" in desk.screen.bar.edit.accessibleDescription()
         assert "tools" not in desk.console.asked[desk.console.asked.index("helpers") + 1 :]
-
-    play(story, requests=[make_approval(1, parameters={"command": {"$secret": "ab" * 32}})])
 
 
 def test_both_versions_are_told_apart_by_value_and_presence() -> None:
@@ -134,8 +126,8 @@ def test_both_versions_are_told_apart_by_value_and_presence() -> None:
 # Several approvers
 
 
-def test_the_first_of_two_leaves_the_card_open_for_another(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_first_of_two_leaves_the_card_open_for_another(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, approvers=2)], second=PHRASE) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         assert bar.slots.words() == "0 of 2, needs 2 operators"
@@ -147,11 +139,11 @@ def test_the_first_of_two_leaves_the_card_open_for_another(play: Play) -> None:
         press(desk, KEYS.Key_Return, CTRL)
         assert desk.console.asked.count("decide") == 1
 
-    play(story, requests=[make_approval(1, approvers=2)], second=PHRASE)
 
-
-def test_another_operator_approves_once_and_their_key_is_forgotten(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_another_operator_approves_once_and_their_key_is_forgotten(desk_with: DeskWith) -> None:
+    async with desk_with(
+        requests=[make_approval(1, approvers=2, approved_by=["harbour"])], second=PHRASE
+    ) as desk:
         sheet = await second_of(desk)
         assert [sheet.who.itemData(n) for n in range(sheet.who.count())] == ["anna"]
         QTest.keyClicks(sheet.secret, "wrong words")
@@ -165,11 +157,9 @@ def test_another_operator_approves_once_and_their_key_is_forgotten(play: Play) -
         assert desk.console.queue["a-0001"].approved_by == ["harbour", "anna"]
         assert desk.nav.keys.unlocked == "harbour"
 
-    play(story, requests=[make_approval(1, approvers=2, approved_by=["harbour"])], second=PHRASE)
 
-
-def test_the_asker_is_told_that_they_do_not_count(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_asker_is_told_that_they_do_not_count(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, approvers=2, askers=["harbour"])], second=PHRASE) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         assert not bar.approve.isVisible()
@@ -179,23 +169,19 @@ def test_the_asker_is_told_that_they_do_not_count(play: Play) -> None:
         sheet = await second_of(desk)
         assert [sheet.who.itemData(n) for n in range(sheet.who.count())] == ["anna"]
 
-    play(story, requests=[make_approval(1, approvers=2, askers=["harbour"])], second=PHRASE)
 
-
-def test_a_key_without_a_passphrase_does_not_stand_for_a_second_person(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_key_without_a_passphrase_does_not_stand_for_a_second_person(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, approvers=2, askers=["anna"])], second=PHRASE) as desk:
         sheet = await second_of(desk)
         assert sheet.who.count() == 0
         assert not sheet.answer("approve").isEnabled()
-
-    play(story, requests=[make_approval(1, approvers=2, askers=["anna"])], second=PHRASE)
 
 
 # Before you decide
 
 
-def test_b_leads_to_the_helpers_and_what_they_find_stands_below(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_b_leads_to_the_helpers_and_what_they_find_stands_below(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         listing = Helper(
             id="h1", title="List what\u202e would match", device="lab-lnx-01", tool="x", parameters={}
         )
@@ -213,11 +199,9 @@ def test_b_leads_to_the_helpers_and_what_they_find_stands_below(play: Play) -> N
         assert desk.console.asked.count("run_helper") == 1
         assert "decide" not in desk.console.asked
 
-    play(story)
 
-
-def test_a_helper_that_fails_says_why(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_helper_that_fails_says_why(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         await desk.open(make_approval(1))
         part = desk.screen.card.helpers
         await desk.until(lambda: part.buttons)
@@ -227,14 +211,12 @@ def test_a_helper_that_fails_says_why(play: Play) -> None:
         assert "offline" in part.found[0].words.text()
         assert part.buttons[0].isEnabled()
 
-    play(story)
-
 
 # The meter
 
 
-def test_the_foot_says_how_decisions_were_made_and_warns(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_foot_says_how_decisions_were_made_and_warns(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         meter = desk.screen.queue.meter
         assert meter.warning.isHidden()
         desk.console.took_s = 0.4
@@ -245,13 +227,11 @@ def test_the_foot_says_how_decisions_were_made_and_warns(play: Play) -> None:
         assert "1 decided, 100 % approved" in meter.decided.text()
         assert "less than a second" in meter.warning.text()
 
-    play(story, requests=[make_approval(1), make_approval(2)])
 
-
-def test_the_foot_is_read_again_while_the_screen_is_open(play: Play) -> None:
+async def test_the_foot_is_read_again_while_the_screen_is_open(desk_with: DeskWith) -> None:
     """What is answered elsewhere counts, and answers leave the last hour while nothing happens."""
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         meter = desk.screen.queue.meter
         operator = desk.screen.nav.keys.unlocked
         assert operator is not None
@@ -262,8 +242,6 @@ def test_the_foot_is_read_again_while_the_screen_is_open(play: Play) -> None:
         for _ in range(MEASURE_TICKS):
             tick_of(desk.screen).timeout.emit()
         await desk.until(lambda: "2 decided, 50 % approved" in meter.decided.text())
-
-    play(story, requests=[make_approval(1), make_approval(2)])
 
 
 # The tray
@@ -307,8 +285,8 @@ def test_a_note_names_device_tool_and_risk_and_nothing_of_others_words() -> None
     assert words == "Production. shell_execute waits for an operator. 1 more came in with it."
 
 
-def test_the_note_opens_the_card_and_decides_nothing(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_note_opens_the_card_and_decides_nothing(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         icon, window = FakeIcon(), TrayWindow()
         tray = Tray(window, desk.state, icon)  # type: ignore[arg-type]  # stand-ins for window and icon
         desk.state.approvals_changed.emit()
@@ -322,5 +300,3 @@ def test_the_note_opens_the_card_and_decides_nothing(play: Play) -> None:
         assert "decide" not in desk.console.asked
         tray.deleteLater()
         window.deleteLater()
-
-    play(story, requests=[make_approval(1)])

@@ -20,7 +20,7 @@ from tests.fakes.hand import press_button
 from tests.fakes.window import seen
 from tests.gui.approvals.page import end_guard
 from tests.gui.page import visible
-from tests.gui.runs.page import RunsPage, play_runs
+from tests.gui.runs.page import RunsPage, open_runs
 from tests.gui.runs.test_controls import read, write
 
 QUESTION = {
@@ -46,10 +46,10 @@ def offered(screen: ApprovalsScreen) -> list[str]:
     return [one.text() for one in visible(screen.bar, QAbstractButton) if one.text()]
 
 
-def test_the_card_of_a_question_says_what_is_asked_and_where_the_answer_counts(
+async def test_the_card_of_a_question_says_what_is_asked_and_where_the_answer_counts(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(page: RunsPage) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note = page.work / "note"
         note.write_text("x")
         run = await page.start(read("look", note), QUESTION, write("then", note, "y"), name="Clean up")
@@ -73,11 +73,9 @@ def test_the_card_of_a_question_says_what_is_asked_and_where_the_answer_counts(
         page.choose("ask")
         assert page.drawer.facts.value("Asks").text().startswith("Nothing broke.")
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_a_question_that_is_denied_ends_the_run_with_the_reason(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_a_question_that_is_denied_ends_the_run_with_the_reason(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note = page.work / "note"
         run = await page.start(QUESTION, write("then", note, "y"))
         screen = await card_of(page)
@@ -92,34 +90,34 @@ def test_a_question_that_is_denied_ends_the_run_with_the_reason(theme: Theme, tm
         await seen(lambda: "The graphs are red" in page.drawer.banner.detail.text())
         assert not note.exists()
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_one_act_lets_a_step_run_on_all_devices_of_its_run(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
-        async with page.device("lab-1"), page.device("lab-2"), page.device("lab-3"):
-            step: dict[str, Any] = {"id": "go", "tool": "shell_execute", "with": {"command": "true"}}
-            # Two ask at a time; the third asks when one of them is done.
-            run = await page.start(step, targets="name:lab-*", rollout={"canary": 2, "wave": 1})
-            screen = await card_of(page, waiting=2)
-            await seen(lambda: len(screen.card.others) == 1)
-            end_guard(screen.bar)
-            assert "Approve for…" in offered(screen)
-            await seen(lambda: screen.card.end_was_seen)
-            QTest.keyClick(screen, Qt.Key.Key_G)
-            [sheet] = visible(page.bay.desk.window, GrantDialog)
-            assert sheet.scope.current() == "all"
-            assert sheet.devices.text() == "lab-1, lab-2, lab-3"
-            assert f"Only in run {run}" in sheet.lines.text()
-            assert "1 other request fits" in sheet.covers.text()
-            press_button(sheet.approve)
-            await page.open(run)
-            ended = await page.bay.beside.runs.wait(run, 60)
-            # No one was asked about the third.
-            assert not page.bay.desk.state.approvals
-            assert {cell.state for cell in ended.cells} == {CellState.DONE}, [c.note for c in ended.cells]
-
-    play_runs(theme, tmp_path, scenario, policy='profile = "guarded"\n')
+async def test_one_act_lets_a_step_run_on_all_devices_of_its_run(theme: Theme, tmp_path: Path) -> None:
+    async with (
+        open_runs(theme, tmp_path, policy='profile = "guarded"\n') as page,
+        page.device("lab-1"),
+        page.device("lab-2"),
+        page.device("lab-3"),
+    ):
+        step: dict[str, Any] = {"id": "go", "tool": "shell_execute", "with": {"command": "true"}}
+        # Two ask at a time; the third asks when one of them is done.
+        run = await page.start(step, targets="name:lab-*", rollout={"canary": 2, "wave": 1})
+        screen = await card_of(page, waiting=2)
+        await seen(lambda: len(screen.card.others) == 1)
+        end_guard(screen.bar)
+        assert "Approve for…" in offered(screen)
+        await seen(lambda: screen.card.end_was_seen)
+        QTest.keyClick(screen, Qt.Key.Key_G)
+        [sheet] = visible(page.bay.desk.window, GrantDialog)
+        assert sheet.scope.current() == "all"
+        assert sheet.devices.text() == "lab-1, lab-2, lab-3"
+        assert f"Only in run {run}" in sheet.lines.text()
+        assert "1 other request fits" in sheet.covers.text()
+        press_button(sheet.approve)
+        await page.open(run)
+        ended = await page.bay.beside.runs.wait(run, 60)
+        # No one was asked about the third.
+        assert not page.bay.desk.state.approvals
+        assert {cell.state for cell in ended.cells} == {CellState.DONE}, [c.note for c in ended.cells]
 
 
 def test_production_devices_and_the_others_are_in_no_grant_together() -> None:

@@ -19,7 +19,7 @@ from app.widgets.diff_layout import shown_line
 from app.widgets.text_diff import Kind, diff_of, shows_all_of
 from core.approvals.preview_models import Preview, Region
 from core.errors import DeviceError
-from tests.fakes.approvals_desk import KEYS, ApprovalsDesk, Play, make_approval
+from tests.fakes.approvals_desk import KEYS, DeskWith, make_approval
 from tests.fakes.pictures import desktop_png
 
 
@@ -78,8 +78,8 @@ def test_a_preview_that_does_not_show_what_is_sent_is_known() -> None:
     assert not shows_all_of("x", None, None)
 
 
-def test_a_preview_of_earlier_contents_is_not_shown_over_the_newer_ones(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_preview_of_earlier_contents_is_not_shown_over_the_newer_ones(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         desk.console.files["lab-lnx-01", "/etc/motd"] = "one\n"
         late, asked = asyncio.Event(), list[str]()
 
@@ -103,11 +103,9 @@ def test_a_preview_of_earlier_contents_is_not_shown_over_the_newer_ones(play: Pl
         assert asked == ["one\nharmless\n", "evil\n"]
         assert summary.text() == "Overwrites motd: 1 line added, 1 removed"
 
-    play(story)
 
-
-def test_a_file_request_shows_its_change_with_the_bytes_one_press_away(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_file_request_shows_its_change_with_the_bytes_one_press_away(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         desk.console.files["lab-lnx-01", "/etc/motd"] = "one\ntwo\n"
         await desk.open(write("one\n2\n"))
         content = desk.screen.card.bytes
@@ -120,8 +118,6 @@ def test_a_file_request_shows_its_change_with_the_bytes_one_press_away(play: Pla
         assert content.box.exact_bytes == b"one\n2\n"
         content.copy.click()
         assert bytes(QApplication.clipboard().mimeData().data("application/octet-stream")) == b"one\n2\n"
-
-    play(story)
 
 
 def test_when_the_old_content_was_read_is_never_cut_off(theme: Theme, qtbot: QtBot) -> None:
@@ -136,8 +132,8 @@ def test_when_the_old_content_was_read_is_never_cut_off(theme: Theme, qtbot: QtB
         assert part.facts.wordWrap()
 
 
-def test_a_change_that_does_not_show_all_bytes_stays_behind_them(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_change_that_does_not_show_all_bytes_stays_behind_them(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         lie = Preview(kind="file", before="a\n", after="b\n", label="/etc/motd")
         desk.console.previews["a-0001"] = lie
         await desk.open(write("rm -rf /\n" * 40, risk="high"))
@@ -150,11 +146,9 @@ def test_a_change_that_does_not_show_all_bytes_stays_behind_them(play: Play) -> 
         assert not desk.screen.card.end_was_seen
         assert not desk.screen.bar.approve.isEnabled()
 
-    play(story)
 
-
-def test_a_file_that_could_not_be_read_is_not_shown_as_new(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_file_that_could_not_be_read_is_not_shown_as_new(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         unread = Preview(kind="file", after="b\n", label="/etc/motd", problem="The file is not text.")
         desk.console.previews["a-0001"] = unread
         await desk.open(write("b\n"))
@@ -164,11 +158,9 @@ def test_a_file_that_could_not_be_read_is_not_shown_as_new(play: Play) -> None:
         assert not content.views.isVisible()
         assert "added" not in desk.screen.card.header.summary.text()
 
-    play(story)
 
-
-def test_high_risk_in_a_file_wants_the_changes_end_seen(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_high_risk_in_a_file_wants_the_changes_end_seen(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         await desk.open(write("".join(f"line {n}\n" for n in range(60)), risk="high"))
         content, bar = desk.screen.card.bytes, desk.screen.bar
         await desk.until(content.diff.isVisible)
@@ -178,11 +170,9 @@ def test_high_risk_in_a_file_wants_the_changes_end_seen(play: Play) -> None:
         QTest.keyClick(view, KEYS.Key_End)
         await desk.until(bar.approve.isEnabled)
 
-    play(story)
 
-
-def test_a_fold_opens_on_enter(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_fold_opens_on_enter(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         old = "".join(f"{n}\n" for n in range(30))
         desk.console.files["lab-lnx-01", "/etc/motd"] = old
         await desk.open(write(old + "end\n"))
@@ -194,11 +184,9 @@ def test_a_fold_opens_on_enter(play: Play) -> None:
         assert len(view.shown) == before + 26
         assert "decide" not in desk.console.asked
 
-    play(story)
 
-
-def test_the_change_of_one_card_never_shows_on_the_next(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_change_of_one_card_never_shows_on_the_next(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         await desk.open(write("secret plan\n"))
         await desk.until(desk.screen.card.bytes.diff.isVisible)
         await desk.open(make_approval(2))
@@ -209,11 +197,9 @@ def test_the_change_of_one_card_never_shows_on_the_next(play: Play) -> None:
         content.views.chosen.emit("unified")
         assert content.box.isVisible()
 
-    play(story)
 
-
-def test_a_preview_that_comes_late_is_dropped(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_preview_that_comes_late_is_dropped(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         free = desk.console.hold_back("preview")
         await desk.open(write("first\n"))
         await desk.open(make_approval(2))
@@ -221,8 +207,6 @@ def test_a_preview_that_comes_late_is_dropped(play: Play) -> None:
         await desk.until(lambda: "preview" in desk.console.asked)
         await desk.until(lambda: desk.shown().id == "a-0002")
         assert not desk.screen.card.bytes.views.isVisible()
-
-    play(story)
 
 
 @pytest.mark.parametrize("x", [0, 600, 1180])
@@ -234,8 +218,8 @@ def test_the_words_hide_neither_target_nor_edge(x: int, y: int) -> None:
     assert not plate.intersects(target)
 
 
-def test_a_click_shows_the_last_picture_with_the_target_alone_bright(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_click_shows_the_last_picture_with_the_target_alone_bright(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         blob = desk.console.fake_journal.add_blob(desktop_png("stock", "macos", lines=10))
         desk.console.previews["a-0001"] = Preview(
             kind="screen",
@@ -259,16 +243,12 @@ def test_a_click_shows_the_last_picture_with_the_target_alone_bright(play: Play)
         assert dim < 0.75 * plain.pixelColor(906, 501).lightness()
         assert not part.view.plate.intersects(part.view.to_view(part.view.target))
 
-    play(story)
 
-
-def test_without_a_picture_the_card_says_why(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_without_a_picture_the_card_says_why(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         desk.console.fail_next["preview"] = DeviceError("lab-lnx-01 is offline.")
         await desk.open(make_approval(1, tool="click_point", parameters={"x": 1, "y": 2}))
         part = desk.screen.card.target
         await desk.until(lambda: "offline" in part.view.empty_text)
         assert part.view.image().isNull()
         assert not part.held.isVisible()
-
-    play(story)

@@ -15,7 +15,7 @@ from app.screens.approvals.queue_pane import QueuePane
 from app.screens.approvals.request_groups import Group
 from app.screens.approvals.text import TimeLeft, clock_words
 from core.approvals.models import Approval, ApprovalState
-from tests.fakes.approvals_desk import ApprovalsDesk, Play, make_approval
+from tests.fakes.approvals_desk import ApprovalsDesk, DeskWith, make_approval
 from tests.fakes.work import most_calls
 
 
@@ -46,16 +46,14 @@ def numbers(*approvals: int) -> list[str]:
     return [f"a-{number:04}" for number in approvals]
 
 
-def test_the_highest_risk_comes_first_then_the_oldest(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_highest_risk_comes_first_then_the_oldest(desk_with: DeskWith) -> None:
+    risks = {1: "medium", 2: "high", 3: "medium", 4: "critical", 5: "high"}
+    async with desk_with(requests=[make_approval(n, risk=risk) for n, risk in risks.items()]) as desk:
         assert desk.screen.queue.model.ids == numbers(4, 2, 5, 1, 3)
 
-    risks = {1: "medium", 2: "high", 3: "medium", 4: "critical", 5: "high"}
-    play(story, requests=[make_approval(n, risk=risk) for n, risk in risks.items()])
 
-
-def test_a_new_card_moves_neither_selection_nor_focus(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_a_new_card_moves_neither_selection_nor_focus(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2), make_approval(3)]) as desk:
         await desk.guard_over()
         screen = desk.screen
         screen.open_card("a-0002")
@@ -69,11 +67,9 @@ def test_a_new_card_moves_neither_selection_nor_focus(play: Play) -> None:
         assert screen.card.bytes.box.hasFocus()
         assert not screen.bar.guarded
 
-    play(story, requests=[make_approval(1), make_approval(2), make_approval(3)])
 
-
-def test_the_first_card_in_an_empty_queue_takes_no_focus(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_first_card_in_an_empty_queue_takes_no_focus(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         assert desk.screen.stack.currentIndex() == 0
         before = desk.screen.focusWidget()
         desk.console.request(make_approval(1))
@@ -81,11 +77,9 @@ def test_the_first_card_in_an_empty_queue_takes_no_focus(play: Play) -> None:
         assert desk.screen.focusWidget() is before
         assert desk.screen.bar.guarded
 
-    play(story)
 
-
-def test_nothing_moves_under_the_pointer_until_it_leaves(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_nothing_moves_under_the_pointer_until_it_leaves(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(n) for n in (1, 2, 3)]) as desk:
         await desk.guard_over()
         pane = desk.screen.queue
         hover(desk, 1)
@@ -108,19 +102,15 @@ def test_nothing_moves_under_the_pointer_until_it_leaves(play: Play) -> None:
         assert pane.model.ids == numbers(9, 8, 1, 3)
         assert not pane.new_above.isVisible()
 
-    play(story, requests=[make_approval(n) for n in (1, 2, 3)])
 
-
-def test_the_line_brings_what_is_new_into_the_list(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_line_brings_what_is_new_into_the_list(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         pane = desk.screen.queue
         hover(desk, 0)
         desk.console.request(make_approval(9, risk="critical"))
         await desk.until(pane.new_above.isVisible)
         pane.new_above.click()
         assert pane.model.ids == numbers(9, 1)
-
-    play(story, requests=[make_approval(1)])
 
 
 def scrolled(desk: ApprovalsDesk) -> None:
@@ -130,8 +120,8 @@ def scrolled(desk: ApprovalsDesk) -> None:
     bar.setValue(200)
 
 
-def test_what_is_new_is_said_to_be_above_until_it_has_been_in_sight(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_is_new_is_said_to_be_above_until_it_has_been_in_sight(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(n) for n in range(1, 30)]) as desk:
         await desk.guard_over()
         pane = desk.screen.queue
         scrolled(desk)
@@ -151,11 +141,11 @@ def test_what_is_new_is_said_to_be_above_until_it_has_been_in_sight(play: Play) 
         scrolled(desk)
         assert not pane.new_above.isVisible()
 
-    play(story, requests=[make_approval(n) for n in range(1, 30)])
 
-
-def test_what_is_new_above_is_said_without_the_pointer_too_and_the_line_leads_there(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_is_new_above_is_said_without_the_pointer_too_and_the_line_leads_there(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=[make_approval(n) for n in range(1, 30)]) as desk:
         await desk.guard_over()
         pane = desk.screen.queue
         scrolled(desk)
@@ -166,11 +156,9 @@ def test_what_is_new_above_is_said_without_the_pointer_too_and_the_line_leads_th
         assert pane.view.visualRect(pane.model.index(0, 0)).top() >= 0
         assert not pane.new_above.isVisible()
 
-    play(story, requests=[make_approval(n) for n in range(1, 30)])
 
-
-def test_what_goes_again_before_it_was_in_sight_is_not_counted(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_goes_again_before_it_was_in_sight_is_not_counted(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(n) for n in range(1, 30)]) as desk:
         await desk.guard_over()
         pane = desk.screen.queue
         scrolled(desk)
@@ -179,21 +167,17 @@ def test_what_goes_again_before_it_was_in_sight_is_not_counted(play: Play) -> No
         gone(desk, 99)
         await desk.until(lambda: not pane.new_above.isVisible())
 
-    play(story, requests=[make_approval(n) for n in range(1, 30)])
 
-
-def test_what_is_new_below_appears_at_once_also_under_the_pointer(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_what_is_new_below_appears_at_once_also_under_the_pointer(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         hover(desk, 0)
         desk.console.request(make_approval(2, risk="low"))
         await desk.until(lambda: desk.screen.queue.model.ids == numbers(1, 2))
         assert not desk.screen.queue.new_above.isVisible()
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_j_and_k_and_the_arrows_move_through_the_queue(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_j_and_k_and_the_arrows_move_through_the_queue(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(n) for n in (1, 2, 3)]) as desk:
         await desk.guard_over()
         view = desk.screen.queue.view
         view.setFocus()
@@ -203,33 +187,27 @@ def test_j_and_k_and_the_arrows_move_through_the_queue(play: Play) -> None:
             seen.append(desk.shown().id)
         assert seen == numbers(1, 2, 3, 3, 2, 3, 2)
 
-    play(story, requests=[make_approval(n) for n in (1, 2, 3)])
 
-
-def test_letters_reach_the_reason_field_instead_of_moving_the_queue(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_letters_reach_the_reason_field_instead_of_moving_the_queue(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         await desk.guard_over()
         desk.screen.bar.deny_act.trigger()
         QTest.keyClicks(desk.screen.bar.reason, "jkdf")
         assert desk.screen.bar.reason.text() == "jkdf"
         assert desk.shown().id == "a-0001"
 
-    play(story, requests=[make_approval(1), make_approval(2)])
 
-
-def test_keys_of_the_screen_work_while_the_bytes_have_the_focus(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_keys_of_the_screen_work_while_the_bytes_have_the_focus(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         await desk.guard_over()
         box = desk.screen.card.bytes.box
         box.setFocus()
         QTest.keyClick(box, Qt.Key.Key_J)
         assert desk.shown().id == "a-0002"
 
-    play(story, requests=[make_approval(1), make_approval(2)])
 
-
-def test_after_the_last_answer_the_empty_queue_lists_what_was_decided(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_after_the_last_answer_the_empty_queue_lists_what_was_decided(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1)]) as desk:
         await desk.guard_over()
         desk.screen.pane.deny("Not today")
         await desk.until(lambda: desk.screen.stack.currentIndex() == 0)
@@ -240,13 +218,11 @@ def test_after_the_last_answer_the_empty_queue_lists_what_was_decided(play: Play
         await desk.until(lambda: desk.screen.stack.currentIndex() == 1)
         assert "Denied by harbour" in desk.screen.card.end_banner.words()
 
-    play(story, requests=[make_approval(1)])
 
-
-def test_a_thousand_requests_are_shown_scrolled_and_added_to_in_few_calls(play: Play) -> None:
+async def test_a_thousand_requests_are_shown_scrolled_and_added_to_in_few_calls(desk_with: DeskWith) -> None:
     many = [make_approval(n, risk=["low", "medium", "high"][n % 3]) for n in range(1000)]
 
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=many) as desk:
         screen, view = desk.screen, desk.screen.queue.view
         assert screen.queue.model.rowCount() == 1000
         fresh = QueueModel()
@@ -265,11 +241,9 @@ def test_a_thousand_requests_are_shown_scrolled_and_added_to_in_few_calls(play: 
             await desk.until(lambda: "a-2000" in screen.queue.model.ids)
         assert desk.shown().id == screen.queue.view.currentIndex().data(Qt.ItemDataRole.UserRole + 1).id
 
-    play(story, requests=many)
 
-
-def test_the_place_in_the_list_is_kept_when_cards_come_above(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_the_place_in_the_list_is_kept_when_cards_come_above(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(n) for n in range(60)]) as desk:
         view = desk.screen.queue.view
         view.verticalScrollBar().setValue(view.verticalScrollBar().maximum() // 2)
         top = view.indexAt(QPoint(5, 5)).data(Qt.ItemDataRole.UserRole + 1).id
@@ -277,11 +251,10 @@ def test_the_place_in_the_list_is_kept_when_cards_come_above(play: Play) -> None
         await desk.until(lambda: "a-0500" in desk.screen.queue.model.ids)
         assert view.indexAt(QPoint(5, 5)).data(Qt.ItemDataRole.UserRole + 1).id == top
 
-    play(story, requests=[make_approval(n) for n in range(60)])
 
+async def test_a_card_that_is_read_is_held_and_let_go_again(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
 
-def test_a_card_that_is_read_is_held_and_let_go_again(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
         def held() -> list[tuple[str, bool]]:
             return [(call["approval"], call["reading"]) for call in desk.console.calls_of("hold")]
 
@@ -301,8 +274,6 @@ def test_a_card_that_is_read_is_held_and_let_go_again(play: Play) -> None:
         desk.screen.leave()
         await desk.until(lambda: len(held()) == 6)
         assert held()[-1] == ("a-0002", False)
-
-    play(story, requests=[make_approval(1), make_approval(2)])
 
 
 def test_time_runs_down_and_stands_still_while_paused_for_five_minutes_at_most() -> None:
@@ -363,24 +334,22 @@ def test_the_model_keeps_qts_promises_through_every_change(qapp: QApplication) -
     del tester
 
 
-def test_without_the_service_the_screen_does_not_say_that_nothing_waits(play: Play) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+async def test_without_the_service_the_screen_does_not_say_that_nothing_waits(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
         assert desk.screen.nothing.accessibleName().startswith("Nothing waits for you.")
         desk.console.lose("The service was killed.")
         await desk.until(lambda: "not known" in desk.screen.nothing.accessibleName())
         desk.console.come_back()
         await desk.until(lambda: "Nothing waits" in desk.screen.nothing.accessibleName())
 
-    play(story)
-
 
 @pytest.mark.parametrize(
     ("state", "word"), [(ApprovalState.DENIED, "denied"), (ApprovalState.WITHDRAWN, "withdrawn")]
 )
-def test_what_was_answered_elsewhere_says_so_in_the_row_that_stays_under_the_pointer(
-    play: Play, state: ApprovalState, word: str
+async def test_what_was_answered_elsewhere_says_so_in_the_row_that_stays_under_the_pointer(
+    desk_with: DeskWith, state: ApprovalState, word: str
 ) -> None:
-    async def story(desk: ApprovalsDesk) -> None:
+    async with desk_with(requests=[make_approval(1), make_approval(2), make_approval(3)]) as desk:
         await desk.guard_over()
         queue = desk.screen.queue
         hover(desk, 1)
@@ -394,5 +363,3 @@ def test_what_was_answered_elsewhere_says_so_in_the_row_that_stays_under_the_poi
         assert word in queue.model.data(queue.model.index(1, 0))
         leave(desk)
         assert queue.model.ids == ["a-0001"]
-
-    play(story, requests=[make_approval(1), make_approval(2), make_approval(3)])

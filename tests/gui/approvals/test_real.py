@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
-from app.qt_loop import run_on_qt
 from app.screens.approvals.edit_dialog import EditDialog
 from app.screens.approvals.screen import ApprovalsScreen
 from app.service_client import ConsoleLink
@@ -65,63 +63,53 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
 
 
 @pytest.mark.parametrize("approve", [True, False], ids=["approved", "denied"])
-def test_the_service_takes_what_the_screen_signs(
-    qapp: QApplication, theme: Theme, tmp_path: Path, approve: bool
-) -> None:
+async def test_the_service_takes_what_the_screen_signs(theme: Theme, tmp_path: Path, approve: bool) -> None:
     home = Home(tmp_path / "home").create()
     choose_channel(home, "in-process")
     touched = tmp_path / "touched"
 
-    async def story() -> None:
-        async with open_screen(home) as (screen, console):
-            run = await console.runs.call("this-computer", "shell_execute", {"command": f"touch '{touched}'"})
-            await seen(screen.bar.approve.isEnabled)
-            assert not touched.exists()
-            if approve:
-                QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-            else:
-                QTest.keyClick(screen, Qt.Key.Key_D)
-                QTest.keyClicks(screen.bar.reason, "Not now")
-                QTest.keyClick(screen.bar.reason, Qt.Key.Key_Return)
-            ended = await console.runs.wait(run.summary.id, PATIENCE_S)
-            assert ended.summary.state.ended
-            await seen(lambda: screen.log.decided)
-            outcome = screen.log.outcome(screen.log.decided[0])
-            assert touched.exists() is approve
-            if not approve:
-                assert outcome == "Nothing was sent. Not now"
-            assert screen.stack.currentWidget() is screen.nothing
-
-    run_on_qt(qapp, story())
+    async with open_screen(home) as (screen, console):
+        run = await console.runs.call("this-computer", "shell_execute", {"command": f"touch '{touched}'"})
+        await seen(screen.bar.approve.isEnabled)
+        assert not touched.exists()
+        if approve:
+            QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+        else:
+            QTest.keyClick(screen, Qt.Key.Key_D)
+            QTest.keyClicks(screen.bar.reason, "Not now")
+            QTest.keyClick(screen.bar.reason, Qt.Key.Key_Return)
+        ended = await console.runs.wait(run.summary.id, PATIENCE_S)
+        assert ended.summary.state.ended
+        await seen(lambda: screen.log.decided)
+        outcome = screen.log.outcome(screen.log.decided[0])
+        assert touched.exists() is approve
+        if not approve:
+            assert outcome == "Nothing was sent. Not now"
+        assert screen.stack.currentWidget() is screen.nothing
 
 
-def test_a_file_is_compared_edited_and_written_as_it_was_approved(
-    qapp: QApplication, theme: Theme, tmp_path: Path
-) -> None:
+async def test_a_file_is_compared_edited_and_written_as_it_was_approved(theme: Theme, tmp_path: Path) -> None:
     home = Home(tmp_path / "home").create()
     choose_channel(home, "in-process")
     target = tmp_path / "notes.txt"
     target.write_text("one\ntwo\n")
 
-    async def story() -> None:
-        async with open_screen(home) as (screen, console):
-            asked = {"file_path": str(target), "content": "one\n2\n", "mode": "overwrite"}
-            run = await console.runs.call("this-computer", "write_file", asked)
-            await seen(screen.card.bytes.diff.isVisible)
-            assert "1 line added, 1 removed" in screen.card.header.summary.text()
-            await seen(screen.bar.edit.isEnabled)
-            QTest.keyClick(screen, Qt.Key.Key_E)
-            await seen(lambda: screen.findChildren(EditDialog))
-            sheet = next(iter(screen.findChildren(EditDialog)))
-            sheet.form.set_value({**asked, "content": "one\nthree\n"})
-            sheet.show_versions()
-            press_button(sheet.answer("ask"))
-            await seen(lambda: screen.card.approval and screen.card.approval.edited_from)
-            await seen(screen.card.edited.isVisible)
-            await seen(screen.bar.approve.isEnabled)
-            assert target.read_text() == "one\ntwo\n"
-            QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-            await console.runs.wait(run.summary.id, PATIENCE_S)
-            assert target.read_text() == "one\nthree\n"
-
-    run_on_qt(qapp, story())
+    async with open_screen(home) as (screen, console):
+        asked = {"file_path": str(target), "content": "one\n2\n", "mode": "overwrite"}
+        run = await console.runs.call("this-computer", "write_file", asked)
+        await seen(screen.card.bytes.diff.isVisible)
+        assert "1 line added, 1 removed" in screen.card.header.summary.text()
+        await seen(screen.bar.edit.isEnabled)
+        QTest.keyClick(screen, Qt.Key.Key_E)
+        await seen(lambda: screen.findChildren(EditDialog))
+        sheet = next(iter(screen.findChildren(EditDialog)))
+        sheet.form.set_value({**asked, "content": "one\nthree\n"})
+        sheet.show_versions()
+        press_button(sheet.answer("ask"))
+        await seen(lambda: screen.card.approval and screen.card.approval.edited_from)
+        await seen(screen.card.edited.isVisible)
+        await seen(screen.bar.approve.isEnabled)
+        assert target.read_text() == "one\ntwo\n"
+        QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
+        assert target.read_text() == "one\nthree\n"

@@ -9,11 +9,13 @@ from app.theme.theme import Theme
 from app.widgets.property_list import whole
 from core.fleet.models import Fact, Source
 from tests.fakes.window import seen
-from tests.fakes.window_on_service import Bay, play_on_service
+from tests.fakes.window_on_service import open_on_service
 
 
-def test_the_card_shows_the_scope_of_exactly_the_tool_that_it_is_about(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_the_card_shows_the_scope_of_exactly_the_tool_that_it_is_about(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         await bay.beside.runs.call("this-computer", "shell_execute", {"command": "true"})
         bay.desk.window.open("approvals")
         screen = bay.desk.window.current
@@ -40,5 +42,3 @@ def test_the_card_shows_the_scope_of_exactly_the_tool_that_it_is_about(theme: Th
         tool = described.tool.model_copy(update={"contract": contract})
         card.show_scope(described.model_copy(update={"scope": scope, "tool": tool}))
         assert line("Network") == "whatever its user may reach (built-in)"
-
-    play_on_service(theme, tmp_path, scenario)

@@ -29,7 +29,7 @@ from tests.fakes.stand_in import (
     malformed_request,
     standing_in,
 )
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.approvals.page import end_guard
 
 PASSPHRASE = "correct horse battery"
@@ -40,7 +40,7 @@ FORGED: dict[str, Request] = {
 
 
 @pytest.mark.parametrize("lie", FORGED)
-def test_the_window_signs_nothing_for_another_command_than_the_one_shown(
+async def test_the_window_signs_nothing_for_another_command_than_the_one_shown(
     theme: Theme, tmp_path: Path, lie: str
 ) -> None:
     home = Home(tmp_path).create()
@@ -55,14 +55,12 @@ def test_the_window_signs_nothing_for_another_command_than_the_one_shown(
         stages.append((stand_in, await stand_in.__aenter__()))
         return await RemoteConsole.connect(home, "window", "operator:anna")
 
-    async def attack(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, opened, begins_on="approvals", has_faults=True) as desk:
         [(stage, host)] = stages
         try:
             await _every_way_to_sign(desk, host)
         finally:
             await stage.__aexit__(None, None, None)
-
-    play(theme, tmp_path, opened, attack, begins_on="approvals", has_faults=True)
 
 
 async def _every_way_to_sign(desk: ConsoleApplication, host: StandIn) -> None:

@@ -18,7 +18,7 @@ from app.theme.theme import Theme
 from core.batch.models import Batch, Parallel, Step
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
-from tests.fakes.window import opened_screens, play_frame, seen
+from tests.fakes.window import open_frame, opened_screens, seen
 from tests.gui.batch.page import is_ticked, words_on_text
 
 Key: TypeAlias = Qt.Key
@@ -75,12 +75,12 @@ def drag(source: QWidget, start: QPoint, target: QWidget, end: QPoint) -> None:
     QTest.mouseRelease(source, Left, Mod.NoModifier, there)
 
 
-def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
+async def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         opened = opened_screens(desk)
         press(desk, Key.Key_A)
@@ -114,13 +114,11 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
         assert name == "runs"
         assert isinstance(target, OpenRun)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: Path) -> None:
+async def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         opened = opened_screens(desk)
         tools, view = screen.tools.list, screen.steps.view
@@ -153,10 +151,8 @@ def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: 
             "screenshot",
         ]
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, tmp_path: Path) -> None:
+async def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     steps = [
         {"id": "facts", "tool": "get_system_info"},
@@ -164,7 +160,7 @@ def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, 
     ]
     batch = Batch.model_validate({"name": "One", "targets": "name:this-computer", "steps": steps})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         screen.editor.load(content_of(batch))
         facts, listing = (step.key for step in screen.editor.content.steps)
@@ -180,8 +176,6 @@ def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, 
         screen.editor.set_parameters(facts, {"info_type": "cpu"})
         await seen(lambda: words_on_text(screen) == "The text: valid")
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 def _sheet_is_open(desk: ConsoleApplication) -> bool:
     from app.widgets.dialog import Dialog
@@ -189,8 +183,10 @@ def _sheet_is_open(desk: ConsoleApplication) -> bool:
     return any(sheet.isVisible() for sheet in desk.window.findChildren(Dialog))
 
 
-def test_what_was_not_typed_is_not_sent_and_what_was_cleared_neither(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_what_was_not_typed_is_not_sent_and_what_was_cleared_neither(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         screen.editor.add("write_file")
         assert screen.editor.current is not None
@@ -202,11 +198,11 @@ def test_what_was_not_typed_is_not_sent_and_what_was_cleared_neither(theme: Them
             press(desk, Key.Key_Backspace)
         assert screen.editor.current.parameters == {}
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_undo_takes_back_typing_as_one_and_every_other_change_by_itself(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_undo_takes_back_typing_as_one_and_every_other_change_by_itself(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         screen.editor.choose(screen.editor.content.steps[2].key)
@@ -235,11 +231,9 @@ def test_undo_takes_back_typing_as_one_and_every_other_change_by_itself(theme: T
         assert not screen.editor.undo_stack.canUndo()
         assert not screen.editor.dirty
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_steps_are_moved_by_key_and_the_moved_one_stays_open(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_steps_are_moved_by_key_and_the_moved_one_stays_open(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         screen.steps.view.setFocus()
@@ -252,13 +246,11 @@ def test_steps_are_moved_by_key_and_the_moved_one_stays_open(theme: Theme, tmp_p
         press(desk, Key.Key_Up, Mod.AltModifier)
         assert ids(screen) == ["b", "a", "c"]
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_card_dragged_above_another_goes_before_it_and_esc_stops_a_drag(
+async def test_a_card_dragged_above_another_goes_before_it_and_esc_stops_a_drag(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         view = screen.steps.view
@@ -271,11 +263,9 @@ def test_a_card_dragged_above_another_goes_before_it_and_esc_stops_a_drag(
         QTest.mouseRelease(view.viewport(), Left, Mod.NoModifier, above_first)
         assert ids(screen) == ["c", "a", "b"]
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_p_lets_a_step_run_with_the_next_one_and_again_alone(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_p_lets_a_step_run_with_the_next_one_and_again_alone(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         screen.steps.view.setFocus()
@@ -287,11 +277,9 @@ def test_p_lets_a_step_run_with_the_next_one_and_again_alone(theme: Theme, tmp_p
         press(desk, Key.Key_P)
         assert screen.editor.content.as_batch() == three()
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_switched_off_step_stays_in_the_batch_and_is_off(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_switched_off_step_stays_in_the_batch_and_is_off(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         screen.steps.view.setFocus()
@@ -299,13 +287,11 @@ def test_a_switched_off_step_stays_in_the_batch_and_is_off(theme: Theme, tmp_pat
         await seen(lambda: screen.dock.plan is not None and screen.dock.plan.cells[0].outcome == "off")
         assert not screen.editor.content.steps[0].enabled
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_tool_from_elsewhere_becomes_a_batch_of_one_step_on_that_device(
+async def test_a_tool_from_elsewhere_becomes_a_batch_of_one_step_on_that_device(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         desk.window.open("batch", OpenTool("lab-lnx-02", "read_file", {"file_path": "/etc/hostname"}))
         screen = desk.window.current
         assert isinstance(screen, BatchScreen)
@@ -314,11 +300,9 @@ def test_a_tool_from_elsewhere_becomes_a_batch_of_one_step_on_that_device(
         assert screen.head.run.text() == "Run on 1"
         assert not screen.editor.dirty
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole(), size=COMPACT) as desk:
         screen = await batch_of(desk)
         assert not screen.tools.isVisible()
         press(desk, Key.Key_A)
@@ -334,14 +318,12 @@ def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, 
         assert not screen.tools.isVisible()
         assert QApplication.focusWidget() is screen.steps.view
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario, size=COMPACT)
-
 
 @pytest.mark.parametrize("size", [(1440, 900), COMPACT])
-def test_the_id_of_the_open_step_is_whole_and_its_tool_is_not_said_twice(
+async def test_the_id_of_the_open_step_is_whole_and_its_tool_is_not_said_twice(
     theme: Theme, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole(), size) as desk:
         screen = await batch_of(desk)
         pane = screen.step
         for id_, tool in (("shell_execute", "shell_execute"), ("shell_execute_again", "shell_execute")):
@@ -354,5 +336,3 @@ def test_the_id_of_the_open_step_is_whole_and_its_tool_is_not_said_twice(
             await seen(lambda room=room: pane.id_field.width() > room)
             assert pane.tool.isVisible() == (id_ != tool)
             assert pane.undo.isVisible() != pane.undo_below.isVisible()
-
-    play_frame(theme, tmp_path, FakeConsole(), scenario, size)

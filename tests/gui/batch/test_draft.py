@@ -9,20 +9,20 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import ConsoleApplication
 from app.screens.batch.draft import FILE
 from app.screens.targets import OpenBatch
 from app.theme.theme import Theme
 from tests.fakes.batch_screen import batch_of, risky, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
 
 
-def test_a_half_built_batch_is_there_again_after_a_restart(theme: Theme, tmp_path: Path) -> None:
-    async def first(desk: ConsoleApplication) -> None:
+async def test_a_half_built_batch_is_there_again_after_a_restart(theme: Theme, tmp_path: Path) -> None:
+
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         screen.editor.add("shell_execute")
         screen.editor.add("screenshot")
@@ -32,7 +32,7 @@ def test_a_half_built_batch_is_there_again_after_a_restart(theme: Theme, tmp_pat
         assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
         screen.editor.group()
 
-    async def second(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         assert screen.editor.content.name == "Half"
         assert [step.tool for step in screen.editor.content.steps] == ["shell_execute", "screenshot"]
@@ -40,26 +40,21 @@ def test_a_half_built_batch_is_there_again_after_a_restart(theme: Theme, tmp_pat
         assert screen.editor.dirty
         assert not screen.editor.undo_stack.canUndo()
 
-    play_frame(theme, tmp_path, FakeConsole(), first)
-    play_frame(theme, tmp_path, FakeConsole(), second)
 
-
-def test_a_draft_that_cannot_be_read_is_set_aside_and_said(theme: Theme, tmp_path: Path) -> None:
+async def test_a_draft_that_cannot_be_read_is_set_aside_and_said(theme: Theme, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"format": "quarterdeck.window-draft/9"')
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         assert screen.notice.isVisible()
         assert "window-draft.broken" in screen.notice.accessibleName()
         assert (tmp_path / "window-draft.broken").exists()
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_the_first_save_asks_for_a_name_and_the_next_one_does_not(theme: Theme, tmp_path: Path) -> None:
+async def test_the_first_save_asks_for_a_name_and_the_next_one_does_not(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         screen.editor.add("screenshot")
         assert screen.head.mark.text() == "• not saved"
@@ -74,16 +69,14 @@ def test_the_first_save_asks_for_a_name_and_the_next_one_does_not(theme: Theme, 
         QTest.keyClick(screen.steps.view, Key.Key_S, Mod.ControlModifier)
         await seen(lambda: len(console.saved["Nightly picture"].steps) == 2)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_another_batch_of_the_same_name_is_not_overwritten_without_a_question(
+async def test_another_batch_of_the_same_name_is_not_overwritten_without_a_question(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole()
     console.saved["Clean"] = risky("name:db-primary", "old")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, risky("name:this-computer", "new"))
         screen.head.save.click()
         await seen(lambda: sheet_of(desk))
@@ -98,13 +91,11 @@ def test_another_batch_of_the_same_name_is_not_overwritten_without_a_question(
         sheet.answer("replace").click()
         await seen(lambda: console.saved["Clean"] == risky("name:this-computer", "new"))
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_loading_another_batch_asks_about_what_is_not_saved(theme: Theme, tmp_path: Path) -> None:
+async def test_loading_another_batch_asks_about_what_is_not_saved(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, risky("name:this-computer"))
         screen.editor.rename("Mine")
         desk.window.open("batch", OpenBatch("free-disk-space"))
@@ -121,13 +112,11 @@ def test_loading_another_batch_asks_about_what_is_not_saved(theme: Theme, tmp_pa
         assert "Mine" in console.saved
         assert not screen.editor.undo_stack.canUndo()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_open_lists_saved_batches_and_examples_and_is_worked_by_keyboard(
+async def test_open_lists_saved_batches_and_examples_and_is_worked_by_keyboard(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await batch_of(desk)
         QTest.keyClick(desk.window, Key.Key_O, Mod.ControlModifier)
         await seen(lambda: sheet_of(desk))
@@ -139,24 +128,20 @@ def test_open_lists_saved_batches_and_examples_and_is_worked_by_keyboard(
         assert [step.group for step in screen.editor.content.steps] == [1, 1, 1]
         assert not screen.editor.dirty
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_secrets_are_not_kept_in_the_draft(theme: Theme, tmp_path: Path) -> None:
+async def test_secrets_are_not_kept_in_the_draft(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     tools = console.tools_of["this-computer"]
     schema = {"type": "object", "properties": {"token": {"type": "string", "writeOnly": True}, "a": {}}}
     tools[0] = tools[0].model_copy(update={"input_schema": schema})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         screen.editor.add(tools[0].tool_name, parameters={"token": "hunter2", "a": "kept"})
         await seen(lambda: "kept" in _draft(tmp_path))
         assert "hunter2" not in _draft(tmp_path)
         screen.leave()
         assert "hunter2" not in _draft(tmp_path)
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def _draft(folder: Path) -> str:

@@ -7,14 +7,13 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 
-from app.main import ConsoleApplication
 from app.theme.theme import Theme
 from core.batch.batch_file import read_batch
 from core.home import Home
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.batch.page import BatchPage
 
 FILE = """
@@ -28,7 +27,9 @@ steps:
 """
 
 
-def test_a_condition_is_completed_from_and_shown_against_the_latest_run(theme: Theme, tmp_path: Path) -> None:
+async def test_a_condition_is_completed_from_and_shown_against_the_latest_run(
+    theme: Theme, tmp_path: Path
+) -> None:
     home = Home(tmp_path / "service").create()
     choose_channel(home, "in-process")
     stack = AsyncExitStack()
@@ -42,7 +43,7 @@ def test_a_condition_is_completed_from_and_shown_against_the_latest_run(theme: T
         await doors[0].runs.wait(run.summary.id, 60)
         return doors[0]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path / "window", opened) as desk:
         page = await BatchPage.on(desk, batch)
         page.open_step("list")
         await seen(lambda: page.when.completer.values, 20)
@@ -75,5 +76,3 @@ def test_a_condition_is_completed_from_and_shown_against_the_latest_run(theme: T
         [field] = page.expectations
         await seen(lambda: field.message.text().startswith("Gives true"), 20)
         await stack.aclose()
-
-    play(theme, tmp_path / "window", opened, scenario)

@@ -19,7 +19,7 @@ from core.batch.models import Batch
 from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.console.runs import SAVED_AT
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.page import button_named
 
 Key = Qt.Key
@@ -57,20 +57,18 @@ def press(key: Qt.Key) -> None:
     QTest.keyClick(focus, key)
 
 
-def test_each_saved_batch_has_its_steps_size_and_time(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_each_saved_batch_has_its_steps_size_and_time(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, console_with("Tidy")) as desk:
         _, sheet = await opened(desk)
         model = sheet.list.model()
         words = [model.index(0, column).data() for column in range(model.columnCount())]
         assert words == ["Tidy", "2", "512 bytes", short_clock(SAVED_AT)]
 
-    play_frame(theme, tmp_path, console_with("Tidy"), scenario)
 
-
-def test_f2_renames_and_the_open_batch_follows(theme: Theme, tmp_path: Path) -> None:
+async def test_f2_renames_and_the_open_batch_follows(theme: Theme, tmp_path: Path) -> None:
     console = console_with("Other", "Tidy")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen, sheet = await opened(desk)
         screen.editor.load(content_of(console.saved["Tidy"]), "Tidy")
         screen.editor.set_targets("tag:desk")
@@ -99,13 +97,11 @@ def test_f2_renames_and_the_open_batch_follows(theme: Theme, tmp_path: Path) -> 
         assert editor.content.name == "Größe & Ordnung"
         assert not editor.dirty
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_delete_asks_first_and_the_safe_answer_has_the_keyboard(theme: Theme, tmp_path: Path) -> None:
+async def test_delete_asks_first_and_the_safe_answer_has_the_keyboard(theme: Theme, tmp_path: Path) -> None:
     console = console_with("Other", "Tidy")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen, sheet = await opened(desk)
         screen.editor.load(content_of(console.saved["Tidy"]), "Tidy")
         press(Key.Key_Delete)  # the text's, in the search field
@@ -134,11 +130,9 @@ def test_delete_asks_first_and_the_safe_answer_has_the_keyboard(theme: Theme, tm
         assert screen.editor.saved_as == ""
         assert screen.editor.dirty
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_examples_are_neither_renamed_nor_deleted(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_examples_are_neither_renamed_nor_deleted(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         _, sheet = await opened(desk)
         sheet.list.setFocus()
         assert sheet.list.current_key().startswith("example:")
@@ -148,11 +142,9 @@ def test_examples_are_neither_renamed_nor_deleted(theme: Theme, tmp_path: Path) 
         assert not sheet.answer("rename").isEnabled()
         assert not sheet.answer("delete").isEnabled()
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_the_list_of_keys_names_renaming_and_deleting(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_list_of_keys_names_renaming_and_deleting(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk)
         words = {one.keys: one.words for one in screen.listed_keys}
         assert "rename" in words["F2"]
@@ -160,15 +152,13 @@ def test_the_list_of_keys_names_renaming_and_deleting(theme: Theme, tmp_path: Pa
         QTest.keyClick(desk.window, Key.Key_F1)
         await seen(lambda: isinstance(sheet_of(desk), ShortcutsDialog))
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_what_was_open_lately_stands_first_and_is_opened_again_after_a_restart(
+async def test_what_was_open_lately_stands_first_and_is_opened_again_after_a_restart(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = console_with("Other", "Tidy", "Zebra")
 
-    async def first(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen, sheet = await opened(desk)
         sheet.list.choose("saved:Zebra")
         press(Key.Key_Return)
@@ -177,20 +167,17 @@ def test_what_was_open_lately_stands_first_and_is_opened_again_after_a_restart(
         _, sheet = await opened(desk)
         assert shown(sheet) == ["saved:Zebra", "saved:Other", "saved:Tidy"]
 
-    async def second(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         button_named(screen.steps.empty, "Open Zebra").click()
         await seen(lambda: screen.editor.saved_as == "Zebra")
 
-    play_frame(theme, tmp_path, console, first)
-    play_frame(theme, tmp_path, console, second)
 
-
-def test_a_template_begins_a_new_batch_and_is_left_as_it_is(theme: Theme, tmp_path: Path) -> None:
+async def test_a_template_begins_a_new_batch_and_is_left_as_it_is(theme: Theme, tmp_path: Path) -> None:
     console = console_with("Tidy")
     before = console.saved["Tidy"]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen, sheet = await opened(desk)
         sheet.list.choose("saved:Tidy")
         sheet.answer("template").click()
@@ -205,5 +192,3 @@ def test_a_template_begins_a_new_batch_and_is_left_as_it_is(theme: Theme, tmp_pa
         _, sheet = await opened(desk)
         sheet.list.choose(next(key for key in keys_of(sheet) if key.startswith("example:")))
         assert not sheet.answer("template").isEnabled()
-
-    play_frame(theme, tmp_path, console, scenario)

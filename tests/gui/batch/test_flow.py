@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit
 
-from app.main import ConsoleApplication
 from app.screens.batch.document import (
     BatchDocument,
     DraftStep,
@@ -36,7 +35,7 @@ from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.models import ApprovalStep, Batch, Parallel, Step
 from core.schema_forms.json_values import UNSET
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import opened_screens, play_frame, seen
+from tests.fakes.window import open_frame, opened_screens, seen
 from tests.gui.batch.page import BatchPage, hidden_in_text
 from tests.gui.page import link_in, problem_in
 
@@ -184,10 +183,10 @@ def test_removing_a_step_takes_its_recovery_along_and_doubling_copies_it() -> No
 # In the window
 
 
-def test_a_condition_an_expectation_and_a_retry_are_typed_planned_and_undone(
+async def test_a_condition_an_expectation_and_a_retry_are_typed_planned_and_undone(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, three())
         editor = page.screen.editor
         page.open_step("c")
@@ -215,11 +214,11 @@ def test_a_condition_an_expectation_and_a_retry_are_typed_planned_and_undone(
         assert page.expectations == []
         assert page.flow_row("retry").value() is UNSET
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_retry_that_would_not_be_made_says_so_until_a_reason_is_given(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_retry_that_would_not_be_made_says_so_until_a_reason_is_given(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, three())
         said = page.screen.step.flow.repeating
         for step, unsafe in (("b", False), ("c", True)):
@@ -231,11 +230,11 @@ def test_a_retry_that_would_not_be_made_says_so_until_a_reason_is_given(theme: T
         page.fill(page.flow_row("retry", "not_idempotent"), "It may be done twice.")
         assert not said.isVisible()
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_text_of_one_step_that_cannot_be_read_is_not_shown_for_another(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_text_of_one_step_that_cannot_be_read_is_not_shown_for_another(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, three())
         for step in ("a", "b"):
             page.open_step(step)
@@ -247,13 +246,11 @@ def test_text_of_one_step_that_cannot_be_read_is_not_shown_for_another(theme: Th
         assert page.flow_row("retry", "backoff").value() is UNSET
         assert not page.screen.step.problem()
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_what_waits_for_a_result_is_not_known_yet_and_the_plan_names_the_step(
+async def test_what_waits_for_a_result_is_not_known_yet_and_the_plan_names_the_step(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, three())
         page.open_step("c")
         page.write(page.when, "steps.a.result.free > 3")
@@ -265,11 +262,9 @@ def test_what_waits_for_a_result_is_not_known_yet_and_the_plan_names_the_step(
         await seen(lambda: "1 if a step fails" in page.screen.dock.counts.words())
         assert page.ids() == ["a", "→b", "c"]
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_wrong_expression_is_marked_with_its_line_and_column(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_wrong_expression_is_marked_with_its_line_and_column(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, three())
         page.open_step("c")
         page.write(page.when, "1 < steps.x.status")
@@ -283,13 +278,11 @@ def test_a_wrong_expression_is_marked_with_its_line_and_column(theme: Theme, tmp
         await seen(lambda: words.text() == "Gives true.")
         assert not page.when.input.property("state")
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_expressions_follow_the_new_id_of_a_step_once_it_is_typed(theme: Theme, tmp_path: Path) -> None:
+async def test_expressions_follow_the_new_id_of_a_step_once_it_is_typed(theme: Theme, tmp_path: Path) -> None:
     batch = read_batch(READS, "reads.yaml")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, batch)
         page.open_step("a")
         field = page.screen.step.id_field
@@ -312,8 +305,6 @@ def test_expressions_follow_the_new_id_of_a_step_once_it_is_typed(theme: Theme, 
             page.screen.editor.undo_stack.undo()
         assert page.screen.editor.content.as_batch() == batch
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
-
 
 READS = """
 name: Reads
@@ -329,7 +320,7 @@ steps:
 """
 
 
-def test_expressions_in_arguments_show_what_they_give_but_none_of_a_secret_one(
+async def test_expressions_in_arguments_show_what_they_give_but_none_of_a_secret_one(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole()
@@ -340,7 +331,7 @@ def test_expressions_in_arguments_show_what_they_give_but_none_of_a_secret_one(
     steps = [{"id": "x", "tool": tools[0].tool_name, "with": given}]
     batch = Batch.model_validate({"name": "Filled", "targets": "name:this-computer", "steps": steps})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await BatchPage.on(desk, batch)
         form = page.screen.step.form
         await seen(lambda: form.notes)
@@ -350,8 +341,6 @@ def test_expressions_in_arguments_show_what_they_give_but_none_of_a_secret_one(
         assert "have expressions" in page.screen.step.judgement.text()
         page.screen.editor.set_parameters(page.screen.editor.content.steps[0].key, {"a": "plain"})
         await seen(lambda: not form.notes)
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def filled() -> Batch:
@@ -377,8 +366,8 @@ def parameters_of(page: BatchPage, step: str) -> dict[str, Any]:
     return found.parameters
 
 
-def test_an_argument_is_completed_between_brackets_only(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_an_argument_is_completed_between_brackets_only(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, console_for_filled()) as desk:
         page = await BatchPage.on(desk, filled())
         page.open_step("b")
         await seen(lambda: page.screen.step.completer.values)
@@ -402,11 +391,11 @@ def test_an_argument_is_completed_between_brackets_only(theme: Theme, tmp_path: 
         page.type_text(" ${{ res")
         assert page.offered() == []
 
-    play_frame(theme, tmp_path, console_for_filled(), scenario)
 
-
-def test_ctrl_space_begins_an_expression_also_for_a_number_and_a_secret(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_ctrl_space_begins_an_expression_also_for_a_number_and_a_secret(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, console_for_filled()) as desk:
         page = await BatchPage.on(desk, filled())
         page.open_step("b")
         await seen(lambda: page.screen.step.completer.values)
@@ -427,11 +416,9 @@ def test_ctrl_space_begins_an_expression_also_for_a_number_and_a_secret(theme: T
         assert ("key",) not in page.screen.step.form.notes
         assert all(one.path != "inputs.token" for one in page.when.completer.values)
 
-    play_frame(theme, tmp_path, console_for_filled(), scenario)
 
-
-def test_a_choice_is_given_by_expression_and_back(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_choice_is_given_by_expression_and_back(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, console_for_filled()) as desk:
         page = await BatchPage.on(desk, filled())
         page.open_step("b")
         await seen(lambda: page.screen.step.completer.values)
@@ -449,11 +436,9 @@ def test_a_choice_is_given_by_expression_and_back(theme: Theme, tmp_path: Path) 
         link_in(row, "not by expression").click()
         assert parameters_of(page, "b") == {}
 
-    play_frame(theme, tmp_path, console_for_filled(), scenario)
 
-
-def test_a_condition_is_completed_name_by_name(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_condition_is_completed_name_by_name(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, three())
         page.open_step("c")
         await seen(lambda: page.when.completer.values)
@@ -472,11 +457,9 @@ def test_a_condition_is_completed_name_by_name(theme: Theme, tmp_path: Path) -> 
         page.type_text("us == 'success'")
         assert page.when.text() == "${{ steps.a.status == 'success' }}"
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_q_asks_operators_and_the_question_is_typed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_q_asks_operators_and_the_question_is_typed(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, three())
         page.open_step("b")
         page.in_steps(Key.Key_Q)
@@ -489,11 +472,11 @@ def test_q_asks_operators_and_the_question_is_typed(theme: Theme, tmp_path: Path
         assert (entry.approval.question, entry.approval.approvers) == ("Are the backups there?", 2)
         await seen(lambda: "1 ask operators" in page.screen.dock.counts.words())
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_recovery_step_is_added_from_the_form_moved_by_key_and_let_go(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_recovery_step_is_added_from_the_form_moved_by_key_and_let_go(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, three())
         page.open_step("b")
         page.in_steps(Key.Key_P)
@@ -513,10 +496,8 @@ def test_a_recovery_step_is_added_from_the_form_moved_by_key_and_let_go(theme: T
         page.press(Key.Key_Z, Mod.ControlModifier)
         assert page.ids() == ["a", "b", f"→{added.id}", "c"]
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_p_r_and_x_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> None:
+async def test_p_r_and_x_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> None:
     batch = batch_of_steps(
         [
             DraftStep("a", "t"),
@@ -525,7 +506,7 @@ def test_p_r_and_x_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> 
         ]
     )
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, batch)
         before = page.screen.editor.content.steps
         for step, key, words in (
@@ -545,13 +526,11 @@ def test_p_r_and_x_say_why_they_change_nothing(theme: Theme, tmp_path: Path) -> 
             acts = {Key.Key_P: screen.group, Key.Key_R: screen.recover, Key.Key_X: screen.switch}
             assert acts[key].reason.startswith(words)  # as the palette and F1 show it
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_card_dragged_between_recovery_steps_becomes_one_and_dragged_behind_them_does_not(
+async def test_a_card_dragged_between_recovery_steps_becomes_one_and_dragged_behind_them_does_not(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, batch_of_steps(made("ab>c>d")))
         page.drag_card(0, above=3)
         assert page.ids() == ["b", "→c", "→a", "→d"]
@@ -559,28 +538,26 @@ def test_a_card_dragged_between_recovery_steps_becomes_one_and_dragged_behind_th
         page.drag_card(3, above=1)
         assert page.ids() == ["a", "→d", "b", "→c"], "it recovers what it came behind"
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
-
 
 def batch_of_steps(steps: Steps) -> Batch:
     return BatchDocument(steps=steps).as_batch()
 
 
-def test_a_batch_that_is_opened_leaves_the_keyboard_in_its_steps(theme: Theme, tmp_path: Path) -> None:
+async def test_a_batch_that_is_opened_leaves_the_keyboard_in_its_steps(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     console.saved["Three"] = three()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("batch", OpenBatch("Three"))
         page = await BatchPage.on(desk)
         await seen(lambda: page.ids() == ["a", "b", "c"])
         assert page.screen.steps.view.hasFocus()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_waves_and_when_to_stop_are_typed_into_the_form_of_the_batch(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_waves_and_when_to_stop_are_typed_into_the_form_of_the_batch(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, three())
         page.in_steps(Key.Key_B)
         await page.add_part(page.batch_row("rollout"))
@@ -591,8 +568,6 @@ def test_waves_and_when_to_stop_are_typed_into_the_form_of_the_batch(theme: Them
         assert "canary of 1, waves of 10" in page.batch_line()
         page.press(Key.Key_Z, Mod.ControlModifier)
         assert "waves" not in page.batch_line()
-
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 @pytest.mark.parametrize(
@@ -605,13 +580,13 @@ def test_waves_and_when_to_stop_are_typed_into_the_form_of_the_batch(theme: Them
         ("object", '{"hunter2": [70707]}'),
     ],
 )
-def test_the_default_of_a_secret_input_is_seen_neither_in_the_form_nor_in_the_text(
+async def test_the_default_of_a_secret_input_is_seen_neither_in_the_form_nor_in_the_text(
     theme: Theme, tmp_path: Path, kind: str, default: str
 ) -> None:
     text = f"inputs: {{token: {{type: {kind}, secret: true, default: {default}}}}}\n"
     batch = read_batch(f"name: Secret\n{text}steps: [{{id: a, tool: screenshot}}]", "secret.yaml")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, batch)
         page.in_steps(Key.Key_B)
         row = page.batch_row("inputs", "token", "default")
@@ -631,8 +606,6 @@ def test_the_default_of_a_secret_input_is_seen_neither_in_the_form_nor_in_the_te
             assert page.screen.step.unsent().startswith("inputs.token.default is not JSON yet")
         assert page.screen.editor.content.as_batch().inputs["token"].secret
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
-
 
 # Inputs of a run
 
@@ -648,10 +621,10 @@ steps:
 """
 
 
-def test_the_inputs_are_asked_for_checked_and_sent(theme: Theme, tmp_path: Path) -> None:
+async def test_the_inputs_are_asked_for_checked_and_sent(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await BatchPage.on(desk, read_batch(WITH_INPUTS, "inputs.yaml"))
         opened = opened_screens(desk)
 
@@ -682,5 +655,3 @@ def test_the_inputs_are_asked_for_checked_and_sent(theme: Theme, tmp_path: Path)
         page.press(Key.Key_Escape)
         await seen(lambda: page.sheet() is None and not page.screen.runner.busy)
         assert console.asked.count("start_run") == 1
-
-    play_frame(theme, tmp_path, console, scenario)

@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import ConsoleApplication
 from app.screens.batch.text import why_not
 from app.theme.theme import Theme
 from core.batch.models import PlannedCell
@@ -16,15 +15,15 @@ from core.policy.models import Answer, Profile
 from tests.fakes.batch_screen import batch_of, risky
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 Key = Qt.Key
 
 
-def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_steps(
+async def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_steps(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk, risky("os:linux tag:lab,prod"))
         await seen(lambda: screen.dock.plan is not None)
         assert screen.dock.counts.words() == "10 run, 10 ask"
@@ -39,36 +38,30 @@ def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_
         copied = QApplication.clipboard().text()
         assert "build-lnx-03 (Production)\truns\tdenied\tclean: Profile observe: reads only." in copied
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_planning_and_judging_send_nothing(theme: Theme, tmp_path: Path) -> None:
+async def test_planning_and_judging_send_nothing(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, risky("name:this-computer"))
         await seen(lambda: screen.dock.plan is not None and "explain" in console.asked)
         assert not {"call", "start_run", "decide"} & set(console.asked)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_above_fifty_devices_a_plan_is_made_on_f5_only(theme: Theme, tmp_path: Path) -> None:
+async def test_above_fifty_devices_a_plan_is_made_on_f5_only(theme: Theme, tmp_path: Path) -> None:
     one = make_devices()[10]
     console = FakeConsole([one.model_copy(update={"name": f"d{number:03}"}) for number in range(60)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, risky("name:d*"))
         assert not screen.planner.busy
         assert "F5" in screen.dock.nothing.words()
         QTest.keyClick(desk.window, Key.Key_F5)
         await seen(lambda: screen.dock.plan is not None and len(screen.dock.plan.devices) == 60)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_open_step_is_judged_while_it_is_typed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_open_step_is_judged_while_it_is_typed(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk, risky("name:this-computer", "true"))
         screen.editor.choose(screen.editor.content.steps[1].key)
         judged = screen.step.judgement
@@ -87,11 +80,11 @@ def test_the_open_step_is_judged_while_it_is_typed(theme: Theme, tmp_path: Path)
         await seen(lambda: "Not judged yet" in judged.text())
         assert "command" in judged.text()
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_what_the_form_says_is_in_the_text_and_the_other_way_round(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_what_the_form_says_is_in_the_text_and_the_other_way_round(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk, risky("name:this-computer", "true"))
         screen.editor.choose(screen.editor.content.steps[1].key)
         screen.step.focus_first()
@@ -109,25 +102,21 @@ def test_what_the_form_says_is_in_the_text_and_the_other_way_round(theme: Theme,
         assert screen.step.timeout_field.error
         assert screen.editor.content.steps[1].timeout == 15
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_words_of_a_device_are_never_taken_for_markup(theme: Theme, tmp_path: Path) -> None:
+async def test_words_of_a_device_are_never_taken_for_markup(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     tools = console.tools_of["this-computer"]
     tools[0] = tools[0].model_copy(update={"description": "<b>Harmless</b><img src=x>"})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         model = screen.tools.list.tools
         place = next(n for n, row in enumerate(model.items) if row.offered and row.offered.tool == tools[0])
         tip = model.data(model.index(place, 0), Qt.ItemDataRole.ToolTipRole)
         assert "&lt;b&gt;Harmless" in tip
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_secrets_are_neither_on_the_card_nor_in_its_words(theme: Theme, tmp_path: Path) -> None:
+async def test_secrets_are_neither_on_the_card_nor_in_its_words(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     tools = console.tools_of["this-computer"]
     schema = {
@@ -136,15 +125,13 @@ def test_secrets_are_neither_on_the_card_nor_in_its_words(theme: Theme, tmp_path
     }
     tools[0] = tools[0].model_copy(update={"input_schema": schema})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         secret = {"token": "hunter2", "deep": {"password": "hunter2"}}
         screen.editor.add(tools[0].tool_name, parameters=secret)
         row = screen.steps.view.steps.items[0]
         assert row.note.summary == "token •••, deep •••"
         assert "hunter2" not in str(screen.steps.view.steps.data(screen.steps.view.steps.index(0, 0)))
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_reasons_of_a_plan_name_their_steps() -> None:

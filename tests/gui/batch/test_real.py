@@ -8,7 +8,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.batch.screen import BatchScreen
 from app.screens.targets import OpenRun, Target
 from app.theme.theme import Theme
@@ -17,10 +16,10 @@ from core.home import Home
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, next_approval, open_service
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 
 
-def test_reads_end_at_once_and_the_shell_line_waits_with_the_bytes_that_were_typed(
+async def test_reads_end_at_once_and_the_shell_line_waits_with_the_bytes_that_were_typed(
     theme: Theme, tmp_path: Path
 ) -> None:
     home = Home(tmp_path / "service").create()
@@ -34,7 +33,7 @@ def test_reads_end_at_once_and_the_shell_line_waits_with_the_bytes_that_were_typ
         doors.append(LocalConsole(service, "operator:harbour"))
         return doors[0]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path / "window", opened) as desk:
         desk.window.open("batch")
         screen = desk.window.current
         assert isinstance(screen, BatchScreen)
@@ -59,5 +58,3 @@ def test_reads_end_at_once_and_the_shell_line_waits_with_the_bytes_that_were_typ
         assert not touched.exists()
         await doors[0].runs.stop(target.run)
         await stack.aclose()
-
-    play(theme, tmp_path / "window", opened, scenario)

@@ -9,22 +9,23 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import ConsoleApplication
 from app.screens.targets import OpenRun
 from app.theme.theme import Theme
 from app.widgets.json_edit import JsonEdit
 from core.errors import ErrorCode, Refused
 from tests.fakes.batch_screen import batch_of, risky, sheet_of, words_in
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import opened_screens, play_frame, seen
+from tests.fakes.window import open_frame, opened_screens, seen
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
 
 
-def test_production_is_named_before_a_run_and_enter_on_run_starts_it(theme: Theme, tmp_path: Path) -> None:
+async def test_production_is_named_before_a_run_and_enter_on_run_starts_it(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, risky("name:build-lnx-03,lab-lnx-01"))
         opened = opened_screens(desk)
         assert screen.head.run.text() == "Run on 2…"
@@ -45,13 +46,11 @@ def test_production_is_named_before_a_run_and_enter_on_run_starts_it(theme: Them
         assert console.calls_of("start_run")[0]["expected_devices"] == ["build-lnx-03", "lab-lnx-01"]
         assert isinstance(opened[0][1], OpenRun)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: Path) -> None:
+async def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, risky("name:db-primary"))
         assert screen.head.run.text() == "Run on 1…"
         screen.head.run.click()
@@ -60,13 +59,11 @@ def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: 
         await seen(lambda: sheet_of(desk) is None and screen.head.run.isEnabled())
         assert "start_run" not in console.asked
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_path: Path) -> None:
+async def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, risky("name:this-computer"))
         console.fail_next["start_run"] = Refused("Everything is stopped.", ErrorCode.STOPPED)
         screen.head.run.click()
@@ -77,13 +74,11 @@ def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_pat
         QTest.keyClick(desk.window, Key.Key_Escape)
         assert not screen.notice.isVisible()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_devices_that_changed_after_the_question_are_not_run_on(theme: Theme, tmp_path: Path) -> None:
+async def test_devices_that_changed_after_the_question_are_not_run_on(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, risky("tag:lab os:linux"))
         screen.head.run.click()
         await seen(lambda: sheet_of(desk))
@@ -95,11 +90,9 @@ def test_devices_that_changed_after_the_question_are_not_run_on(theme: Theme, tm
         assert "other devices" in screen.notice.accessibleName()
         assert not console.work.summaries()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_wrong_filter_names_the_column_and_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_wrong_filter_names_the_column_and_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         screen = await batch_of(desk, risky("name:this-computer"))
         screen.head.targets.setFocus()
         screen.head.targets.selectAll()
@@ -112,16 +105,14 @@ def test_a_wrong_filter_names_the_column_and_forbids_to_run(theme: Theme, tmp_pa
         assert screen.editor.content.targets == "name:this-computer"
         assert not screen.head.error.isVisible()
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
-
 
 @pytest.mark.parametrize("notation", ["json", "yaml"])
-def test_text_that_cannot_be_read_keeps_the_step_and_forbids_to_run(
+async def test_text_that_cannot_be_read_keeps_the_step_and_forbids_to_run(
     theme: Theme, tmp_path: Path, notation: str
 ) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, risky("name:this-computer"))
         text = screen.text
         text.show_notation(notation)
@@ -142,16 +133,14 @@ def test_text_that_cannot_be_read_keeps_the_step_and_forbids_to_run(
         assert "allowed" in text.problem
         assert screen.editor.content.steps[0].tool == "get_system_info"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
+async def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     tools = console.tools_of["this-computer"]
     schema = {"type": "object", "properties": {"any": {}}}
     tools[0] = tools[0].model_copy(update={"input_schema": schema})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         screen.editor.add(tools[0].tool_name, parameters={"any": {"x": 1}})
         focus = screen.step.form.findChild(JsonEdit)
@@ -163,5 +152,3 @@ def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_
         screen.head.run.click()
         assert screen.notice.isVisible()
         assert "start_run" not in console.asked
-
-    play_frame(theme, tmp_path, console, scenario)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
 from app.theme.theme import Theme
@@ -17,7 +16,7 @@ from core.schema_forms import validator
 from tests.fakes.batch_screen import batch_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.qt_turns import most_calls_a_turn
-from tests.fakes.window import opened_screens, play_frame, seen
+from tests.fakes.window import open_frame, opened_screens, seen
 
 # So many that they are read in the process for slow schemas.
 PARTS = {f"d{number}": {"type": "string", "maxLength": number} for number in range(800)}
@@ -65,10 +64,10 @@ async def most_calls_in_a_turn(screen: BatchScreen, tool: str) -> int:
     return turns.most
 
 
-def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, tmp_path: Path) -> None:
+async def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, tmp_path: Path) -> None:
     console = console_with(SHELL, write_file=LARGE)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk)
         validator.compiled_schemas.clear()
         # Another batch is shown anyway, and takes its calls: what counts is what the schema adds.
@@ -79,10 +78,8 @@ def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, 
         await seen(lambda: problems(screen)[0].startswith("timeout must be at most 600"))
         assert problems(screen)[2] == "command is required."
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_very_many_steps_are_judged_a_few_at_a_time(
+async def test_very_many_steps_are_judged_a_few_at_a_time(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[Any] = []
@@ -93,7 +90,7 @@ def test_very_many_steps_are_judged_a_few_at_a_time(
         QTest.qSleep(5)
         return known(self, value, most_steps)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console_with(SHELL)) as desk:
         screen = await batch_of(desk)
         await seen(lambda: not screen.shelf.offer.reading)
         monkeypatch.setattr(validator.Validator, "errors_within", slow)
@@ -104,14 +101,12 @@ def test_very_many_steps_are_judged_a_few_at_a_time(
         await seen(lambda: all(problems(screen)))
         assert len(problems(screen)) == MANY
 
-    play_frame(theme, tmp_path, console_with(SHELL), scenario)
 
-
-def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path: Path) -> None:
+async def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path: Path) -> None:
     """What the window knows of the arguments decides nothing: the service plans and validates by itself."""
     console = console_with(LARGE)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, batch({"command": "ls"}))
         opened = opened_screens(desk)
         await seen(lambda: screen.head.run.isEnabled())
@@ -124,13 +119,11 @@ def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path
             {"command": "uptime"}
         ]  # type: ignore[union-attr]  # one step
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_text_that_is_not_sent_is_known_without_any_schema(theme: Theme, tmp_path: Path) -> None:
+async def test_text_that_is_not_sent_is_known_without_any_schema(theme: Theme, tmp_path: Path) -> None:
     console = console_with({**LARGE, "properties": {**SHELL["properties"], "more": {}}})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await batch_of(desk, batch({"command": "ls"}))
         row = screen.step.form.row(("more",))
         assert row is not None
@@ -140,21 +133,17 @@ def test_text_that_is_not_sent_is_known_without_any_schema(theme: Theme, tmp_pat
         assert "start_run" not in console.asked
         assert screen.notice.isVisible()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_secret_behind_a_reference_is_masked_in_the_steps_and_their_text(
+async def test_a_secret_behind_a_reference_is_masked_in_the_steps_and_their_text(
     theme: Theme, tmp_path: Path
 ) -> None:
     hidden = {**LARGE, **SECRET, "$defs": {**PARTS, "secret": {"type": "string", "writeOnly": True}}}
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console_with(hidden)) as desk:
         screen = await batch_of(desk, batch({"command": "ls", "token": "hunter2"}))
         [step] = screen.editor.content.steps
         assert screen.notes.secrets(step, screen.shelf.offer.find("shell_execute")) == {"token"}
         assert "hunter2" not in problems_and_words(screen)
-
-    play_frame(theme, tmp_path, console_with(hidden), scenario)
 
 
 def problems_and_words(screen: BatchScreen) -> str:

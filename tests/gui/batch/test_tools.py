@@ -6,11 +6,10 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 
-from app.main import ConsoleApplication
 from app.theme.theme import Theme
 from core.errors import ServiceError
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.batch.page import BatchPage
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
@@ -23,12 +22,12 @@ def spoken(page: BatchPage) -> list[str]:
     return [str(model.data(model.index(row, 0), role)) for row in range(len(model.items))]
 
 
-def test_tools_are_found_by_what_they_do_and_with_typing_errors_each_with_its_reason(
+async def test_tools_are_found_by_what_they_do_and_with_typing_errors_each_with_its_reason(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await BatchPage.on(desk)
         everything = spoken(page)
         page.in_window(Key.Key_A, Mod.NoModifier)
@@ -43,15 +42,13 @@ def test_tools_are_found_by_what_they_do_and_with_typing_errors_each_with_its_re
         await seen(lambda: page.ids() == ["screenshot"])
         assert spoken(page) == everything
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_tool_that_is_named_in_full_is_added_without_waiting_for_the_search(
+async def test_a_tool_that_is_named_in_full_is_added_without_waiting_for_the_search(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await BatchPage.on(desk)
         await seen(lambda: page.screen.tools.list.tools.items)
         console.fail_next["search_tools"] = ServiceError("The service is busy.")
@@ -61,13 +58,11 @@ def test_a_tool_that_is_named_in_full_is_added_without_waiting_for_the_search(
             page.press(Key.Key_Return)
         assert page.ids() == ["screenshot", "read_file"]
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_search_that_fails_says_so_and_enter_adds_nothing(theme: Theme, tmp_path: Path) -> None:
+async def test_a_search_that_fails_says_so_and_enter_adds_nothing(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await BatchPage.on(desk)
         console.fail_next["search_tools"] = ServiceError("The service is busy.")
         page.in_window(Key.Key_A, Mod.NoModifier)
@@ -77,13 +72,11 @@ def test_a_search_that_fails_says_so_and_enter_adds_nothing(theme: Theme, tmp_pa
         assert "The service is busy." in page.screen.tools.place.empty.words()
         assert page.ids() == []
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_batch_is_made_of_words_and_says_what_it_still_needs(theme: Theme, tmp_path: Path) -> None:
+async def test_a_batch_is_made_of_words_and_says_what_it_still_needs(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await BatchPage.on(desk)
         page.in_window(Key.Key_A, Mod.NoModifier)
         page.type_text("memory info, then write file /srv/note")
@@ -98,11 +91,9 @@ def test_a_batch_is_made_of_words_and_says_what_it_still_needs(theme: Theme, tmp
         assert page.screen.editor.dirty
         assert not {"start_run", "call"} & set(console.asked)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_words_that_no_tool_fits_make_no_batch(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_words_that_no_tool_fits_make_no_batch(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk)
         page.in_window(Key.Key_A, Mod.NoModifier)
         page.type_text("zzqx and qqzz")
@@ -110,5 +101,3 @@ def test_words_that_no_tool_fits_make_no_batch(theme: Theme, tmp_path: Path) -> 
         await seen(page.screen.notice.isVisible)
         assert "fits “zzqx” well enough" in page.screen.notice.accessibleName()
         assert page.ids() == []
-
-    play_frame(theme, tmp_path, FakeConsole(), scenario)

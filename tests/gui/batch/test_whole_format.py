@@ -8,7 +8,6 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 
-from app.main import ConsoleApplication
 from app.screens.batch.document import content_of
 from app.screens.batch.document_io import EXAMPLES
 from app.screens.batch.draft import DraftOnDisk
@@ -16,7 +15,7 @@ from app.theme.theme import Theme
 from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.models import Batch
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.batch.page import BatchPage, is_ticked
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
@@ -100,12 +99,12 @@ def test_a_draft_of_an_earlier_window_is_read() -> None:
     assert (batch.on_failure, batch.rollout.parallel, batch.targets) == ("continue", 7, "tag:lab")
 
 
-def test_every_example_is_opened_edited_and_saved_and_is_the_same_batch_again(
+async def test_every_example_is_opened_edited_and_saved_and_is_the_same_batch_again(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await BatchPage.on(desk)
         for path in sorted(EXAMPLES.glob("*.yaml")):
             batch = read_batch(path.read_text(), path.name)
@@ -117,11 +116,9 @@ def test_every_example_is_opened_edited_and_saved_and_is_the_same_batch_again(
             await page.save()
             assert console.saved[batch.name] == batch, path.name
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_each_card_says_in_plain_lines_how_its_step_goes_on(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_each_card_says_in_plain_lines_how_its_step_goes_on(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, whole())
         two = page.card("two")
         assert "in parallel" in two
@@ -138,11 +135,11 @@ def test_each_card_says_in_plain_lines_how_its_step_goes_on(theme: Theme, tmp_pa
         assert "inputs threshold, mode, nothing, token, canary of 1, waves of 10, 3 at once" in line
         assert "stops at 3 failed, stops at 1 unknown, stops at 20% offline in a wave" in line
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_the_text_of_each_part_is_what_the_file_has_and_is_read_back(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_text_of_each_part_is_what_the_file_has_and_is_read_back(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, whole())
         screen, batch = page.screen, whole()
         screen.text.show_notation("yaml")
@@ -163,11 +160,9 @@ def test_the_text_of_each_part_is_what_the_file_has_and_is_read_back(theme: Them
         assert "has a card of its own" in screen.text.problem
         assert screen.editor.content.as_batch() == batch
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_the_text_of_the_batch_itself_is_judged_by_the_format(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_text_of_the_batch_itself_is_judged_by_the_format(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, whole())
         screen = page.screen
         page.in_steps(Key.Key_B)
@@ -184,27 +179,23 @@ def test_the_text_of_the_batch_itself_is_judged_by_the_format(theme: Theme, tmp_
         screen.editor.undo_stack.undo()
         assert screen.editor.content.as_batch() == whole()
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+def all_text_in(folder: Path) -> str:
+    return "".join(one.read_text(errors="ignore") for one in folder.rglob("*") if one.is_file())
 
 
-def test_a_draft_keeps_all_but_the_default_of_a_secret_input(theme: Theme, tmp_path: Path) -> None:
+async def test_a_draft_keeps_all_but_the_default_of_a_secret_input(theme: Theme, tmp_path: Path) -> None:
     text = WHOLE.replace(
         "token: {type: string, secret: true}", "token: {type: string, secret: true, default: hunter2}"
     )
 
-    async def first(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk, read_batch(text, "whole.yaml"))
         page.screen.editor.rename("Half")
         page.screen.leave()
-
-    async def second(desk: ConsoleApplication) -> None:
+    assert "hunter2" not in all_text_in(tmp_path)
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         page = await BatchPage.on(desk)
         await seen(lambda: page.screen.editor.content.name == "Half")
         again = page.screen.editor.content.as_batch()
         assert again == whole().model_copy(update={"name": "Half"})
-
-    play_frame(theme, tmp_path, FakeConsole(), first)
-    assert "hunter2" not in "".join(
-        one.read_text(errors="ignore") for one in tmp_path.rglob("*") if one.is_file()
-    )
-    play_frame(theme, tmp_path, FakeConsole(), second)

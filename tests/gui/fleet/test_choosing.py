@@ -26,7 +26,7 @@ from core.fleet.filter import parse_filter
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 
 WHERE = "!name:bench-7*"
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -64,12 +64,16 @@ def columns_in(desk: ConsoleApplication) -> list[str]:
     return [c.key for n, c in enumerate(DEVICE_COLUMNS) if not head.isSectionHidden(n)]
 
 
-def test_one_long_name_pushes_no_column_out_for_good_nor_over_a_restart(theme: Theme, tmp_path: Path) -> None:
+async def test_one_long_name_pushes_no_column_out_for_good_nor_over_a_restart(
+    theme: Theme, tmp_path: Path
+) -> None:
     few = make_devices()
     long = few[0].model_copy(update={"name": "x" * 64})
     shown: list[list[str]] = []
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(
+        theme, tmp_path, FakeConsole([*few, long], story().operators), (1700, 900)
+    ) as desk:
         table = fleet_of(desk).table
         await seen(lambda: table.rows_model.row_of(long.name) >= 0)
         await seen(lambda: table.columnWidth(NAME) >= table.widest_name())
@@ -81,16 +85,13 @@ def test_one_long_name_pushes_no_column_out_for_good_nor_over_a_restart(theme: T
         await seen(lambda: table.columnWidth(NAME) < table.widest_name())
         shown.append(columns_in(desk))
 
-    async def without(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, FakeConsole(few, story().operators), (1700, 900)) as desk:
         shown.append(columns_in(desk))
-
-    play(theme, tmp_path, FakeConsole([*few, long], story().operators), scenario, (1700, 900))
-    play(theme, tmp_path, FakeConsole(few, story().operators), without, (1700, 900))
     assert {"tools", "round_trip", "cpu", "memory"} <= set(shown[1])
     assert shown[1] == shown[2]
 
 
-def test_names_that_would_look_alike_are_shown_whole_and_other_columns_give_way(
+async def test_names_that_would_look_alike_are_shown_whole_and_other_columns_give_way(
     theme: Theme, tmp_path: Path
 ) -> None:
     few = make_devices()
@@ -99,7 +100,7 @@ def test_names_that_would_look_alike_are_shown_whole_and_other_columns_give_way(
         [*few, *(few[0].model_copy(update={"name": name}) for name in names)], story().operators
     )
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         table = fleet_of(desk).table
         await seen(lambda: table.columnWidth(NAME) > table.widest_name())
         name = DEVICE_COLUMNS[NAME]
@@ -110,13 +111,11 @@ def test_names_that_would_look_alike_are_shown_whole_and_other_columns_give_way(
         places = [table.rows_model.row_of(name) for name in names]
         assert places == sorted(places)
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_load_and_round_trip_stand_beside_the_panel_and_last_heard_is_whole(
+async def test_load_and_round_trip_stand_beside_the_panel_and_last_heard_is_whole(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = fleet_of(desk)
         assert fleet.panel.isVisible()
         head, table = fleet.table.horizontalHeader(), fleet.table
@@ -127,15 +126,13 @@ def test_load_and_round_trip_stand_beside_the_panel_and_last_heard_is_whole(
         needed = table.sizeHintForIndex(table.model().index(place, heard)).width()
         assert needed <= table.columnWidth(heard)
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_window_is_found_as_it_was_left_but_for_columns_that_had_no_room_in_it(
+async def test_a_window_is_found_as_it_was_left_but_for_columns_that_had_no_room_in_it(
     theme: Theme, tmp_path: Path
 ) -> None:
     hidden: list[int] = []
 
-    async def leave(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story(), (1024, 640)) as desk:
         fleet = fleet_of(desk)
         head = fleet.table.horizontalHeader()
         hidden.append(sum(head.isSectionHidden(n) for n in range(head.count())))
@@ -146,7 +143,7 @@ def test_a_window_is_found_as_it_was_left_but_for_columns_that_had_no_room_in_it
         for group in ("Lab", "Production"):
             fleet.wall.toggle_group(group)
 
-    async def come_back(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story(), (1900, 900)) as desk:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -157,18 +154,15 @@ def test_a_window_is_found_as_it_was_left_but_for_columns_that_had_no_room_in_it
         assert not fleet.panel.isVisible()
         head = fleet.table.horizontalHeader()
         hidden.append(sum(head.isSectionHidden(n) for n in range(head.count())))
-
-    play(theme, tmp_path, story(), leave, (1024, 640))
-    play(theme, tmp_path, story(), come_back, (1900, 900))
     assert hidden[0] > 2
     assert hidden[1] == 0
 
 
 @pytest.mark.parametrize("some", [True, False], ids=["filtered", "none"])
-def test_an_empty_list_says_why_and_what_to_do_next(theme: Theme, tmp_path: Path, some: bool) -> None:
+async def test_an_empty_list_says_why_and_what_to_do_next(theme: Theme, tmp_path: Path, some: bool) -> None:
     console = FakeConsole(make_devices() if some else [], story().operators)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = fleet_of(desk)
         if some:
             assert not fleet.nothing.isVisible()
@@ -184,11 +178,9 @@ def test_an_empty_list_says_why_and_what_to_do_next(theme: Theme, tmp_path: Path
         else:
             await seen(lambda: [one for one in desk.window.findChildren(PairingDialog) if one.isVisible()])
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_home_and_end_go_to_the_first_and_the_last_device(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_home_and_end_go_to_the_first_and_the_last_device(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = fleet_of(desk)
         names = [device.name for device in fleet.table.devices.items]
         QTest.keyClick(fleet.table, Qt.Key.Key_End)
@@ -198,13 +190,11 @@ def test_home_and_end_go_to_the_first_and_the_last_device(theme: Theme, tmp_path
         QTest.keyClick(fleet.table, Qt.Key.Key_End, SHIFT)
         assert fleet.table.marked_keys() == names
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_shift_chooses_the_tiles_between_as_one_reads_and_ctrl_c_copies_all_of_them(
+async def test_shift_chooses_the_tiles_between_as_one_reads_and_ctrl_c_copies_all_of_them(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = fleet_of(desk, wall=True)
         wall = fleet.wall
         columns = wall.tile_layout.columns
@@ -227,11 +217,11 @@ def test_shift_chooses_the_tiles_between_as_one_reads_and_ctrl_c_copies_all_of_t
         QTest.keyClick(wall, Qt.Key.Key_Space)
         assert fleet.listing.marks == frozenset()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_name_is_read_aloud_with_what_its_band_and_its_check_say(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_name_is_read_aloud_with_what_its_band_and_its_check_say(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = fleet_of(desk)
         fleet.listing.toggle_mark("db-primary")
         model = fleet.table.rows_model
@@ -242,10 +232,8 @@ def test_a_name_is_read_aloud_with_what_its_band_and_its_check_say(theme: Theme,
         assert {"Device: db-primary, production, marked", "Device: db-replica-2, production"} <= said
         assert "Device: lab-lnx-01" in said
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_the_menu_key_opens_what_can_be_done_with_the_chosen_devices(
+async def test_the_menu_key_opens_what_can_be_done_with_the_chosen_devices(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, list[str]]] = []
@@ -256,7 +244,7 @@ def test_the_menu_key_opens_what_can_be_done_with_the_chosen_devices(
 
     monkeypatch.setattr("app.screens.fleet.screen.open_menu", open_menu)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         for wall in (False, True):
             fleet = fleet_of(desk, wall)
             fleet.listing.choose("edge-gw-11")
@@ -266,13 +254,11 @@ def test_the_menu_key_opens_what_can_be_done_with_the_chosen_devices(
         assert [column for column, _ in asked] == [-1, -1]
         assert all(wanted <= set(entries) for _, entries in asked)
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_the_menu_copies_a_cell_narrows_the_filter_and_is_about_the_marked_or_one_beside_them(
+async def test_the_menu_copies_a_cell_narrows_the_filter_and_is_about_the_marked_or_one_beside_them(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = fleet_of(desk)
         fleet.listing.choose("kiosk-hall-2")
         press(device_menu(fleet, len(DEVICE_COLUMNS) - 2), "Copy “No heartbeat for 6 min.”")
@@ -290,13 +276,11 @@ def test_the_menu_copies_a_cell_narrows_the_filter_and_is_about_the_marked_or_on
         await seen(lambda: fleet.filter_field.filter.text == "!tag:lab")
         await seen(lambda: "lab-lnx-02" not in fleet.listing.shown_names())
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_batch_is_for_what_is_shown_and_not_for_a_filter_that_is_still_being_typed(
+async def test_a_batch_is_for_what_is_shown_and_not_for_a_filter_that_is_still_being_typed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = fleet_of(desk)
         fleet.enter(OpenQuery("tag:kiosk"))
         opened = opened_batches(desk)
@@ -305,8 +289,6 @@ def test_a_batch_is_for_what_is_shown_and_not_for_a_filter_that_is_still_being_t
             assert fleet.run_button.text() == "Run on 3…"
             fleet.run_button.click()
         assert opened == [OpenBatch(targets="tag:kiosk")] * 2
-
-    play(theme, tmp_path, story(), scenario)
 
 
 def test_a_filter_for_many_chosen_devices_is_one_that_is_short_enough() -> None:

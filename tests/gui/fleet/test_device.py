@@ -30,7 +30,7 @@ from core.fleet.models import Check, CheckName, CheckState, Health, HealthChange
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 
 
 def page_of(desk: ConsoleApplication, device: str, tab: str, tool: str | None = None) -> FleetScreen:
@@ -86,10 +86,10 @@ def test_lines_are_only_drawn_for_what_a_device_tells() -> None:
     assert device_series(lost) == ()
 
 
-def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(
+async def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = page_of(desk, "edge-gw-11", "overview")
         overview = fleet.panel.overview
         await seen(lambda: overview.plot.spans)
@@ -105,14 +105,12 @@ def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(
         fleet = page_of(desk, "line2-board", "overview")
         await seen(lambda: "speaks plain AIP" in overview.facts.value("Client").text())
 
-    play(theme, tmp_path, story(), scenario)
-
 
 ODD = "GNP.exe\u202eexe.PNG\nClient  our own\tx"
 AS_SEEN = "GNP.exe[U+202E]exe.PNG[U+000A]Client  our own[U+0009]x"
 
 
-def test_no_word_of_a_device_hides_turns_around_or_makes_a_row_of_its_own(
+async def test_no_word_of_a_device_hides_turns_around_or_makes_a_row_of_its_own(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
@@ -123,14 +121,12 @@ def test_no_word_of_a_device_hides_turns_around_or_makes_a_row_of_its_own(
         update={**odd, **lost, "unavailable": [Unavailable(tool=ODD, reason=ODD, how_to_fix=ODD)]}
     )
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = page_of(desk, "lab-lnx-01", "overview")
         facts = fleet.panel.overview.facts
         await seen(lambda: whole(facts.value("System").text()) == AS_SEEN)
         assert whole(facts.value("Client").text()).startswith(AS_SEEN)
         assert not {"\u202e", "\t"} & set(_shown(fleet))
-
-    play(theme, tmp_path, console, scenario)
     device = console.fleet["lab-lnx-01"]
     texts = [fact.value for fact in device_facts(device)]
     cells = [column.cell(device) for column in DEVICE_COLUMNS if column.cell is not None]
@@ -147,8 +143,10 @@ def _shown(widget: QWidget) -> str:
     return "\x00".join(label.text() for label in widget.findChildren(QLabel))
 
 
-def test_refused_attempts_stand_on_the_page_with_peer_reason_and_count(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_refused_attempts_stand_on_the_page_with_peer_reason_and_count(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = page_of(desk, "lab-win-03", "link")
         tab = fleet.panel.link_tab
         await seen(lambda: tab.refused.rows_model.rowCount() == 2)
@@ -160,11 +158,11 @@ def test_refused_attempts_stand_on_the_page_with_peer_reason_and_count(theme: Th
         await seen(tab.none_refused.isVisible)
         assert not tab.refused.isVisible()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_the_doctor_names_the_first_thing_that_fails_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_doctor_names_the_first_thing_that_fails_and_what_to_do(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = page_of(desk, "lab-win-03", "link")
         doctor = fleet.panel.link_tab.doctor
         doctor.start.click()
@@ -176,19 +174,17 @@ def test_the_doctor_names_the_first_thing_that_fails_and_what_to_do(theme: Theme
         page_of(desk, "lab-lnx-01", "link")
         assert not doctor.rows()
 
-    play(theme, tmp_path, story(), scenario)
-
 
 def test_every_check_of_the_doctor_has_a_title() -> None:
     assert set(TITLES) == set(get_args(CheckName))
     assert all(title[0].isupper() for title in TITLES.values())
 
 
-def test_a_slow_doctor_shows_progress_and_can_be_cancelled(theme: Theme, tmp_path: Path) -> None:
+async def test_a_slow_doctor_shows_progress_and_can_be_cancelled(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.hold_back("doctor")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = page_of(desk, "lab-lnx-01", "link")
         doctor = fleet.panel.link_tab.doctor
         doctor.start.click()
@@ -199,14 +195,12 @@ def test_a_slow_doctor_shows_progress_and_can_be_cancelled(theme: Theme, tmp_pat
         assert doctor.start.isEnabled()
         assert "Cancelled" in doctor.summary.text()
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_words_of_a_check_are_never_markup(theme: Theme, tmp_path: Path) -> None:
+async def test_words_of_a_check_are_never_markup(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.checks = [Check(name="reach", state=CheckState.FAILED, found="<b>x</b>", next="Do it.")]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = page_of(desk, "lab-lnx-01", "link")
         doctor = fleet.panel.link_tab.doctor
         doctor.run()
@@ -216,13 +210,11 @@ def test_words_of_a_check_are_never_markup(theme: Theme, tmp_path: Path) -> None
         labels = doctor.rows()[0].findChildren(Label)
         assert all(label.textFormat() == Qt.TextFormat.PlainText for label in labels)
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_call_on_trial_asks_for_approval_like_any_other(theme: Theme, tmp_path: Path) -> None:
+async def test_a_call_on_trial_asks_for_approval_like_any_other(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = page_of(desk, "lab-lnx-01", "try", "action::shell_execute")
         tab = fleet.panel.try_tab
         await seen(lambda: tab.call.text() == "Ask for approval…")
@@ -242,11 +234,9 @@ def test_a_call_on_trial_asks_for_approval_like_any_other(theme: Theme, tmp_path
         approval = next(one for one in console.queue.values() if one.run == run.id)
         assert opened == [("approvals", OpenApproval(approval.id)), ("runs", OpenRun(run.id))]
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_read_on_trial_runs_and_links_to_its_run(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_read_on_trial_runs_and_links_to_its_run(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = page_of(desk, "lab-lnx-01", "try", "data_collection::list_processes")
         tab = fleet.panel.try_tab
         await seen(lambda: tab.call.text() == "Call" and tab.call.isEnabled())
@@ -255,36 +245,30 @@ def test_a_read_on_trial_runs_and_links_to_its_run(theme: Theme, tmp_path: Path)
         assert tab.outcome.open_run.isVisible()
         assert not tab.outcome.open_approval.isVisible()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_refused_trial_says_that_nothing_was_sent(theme: Theme, tmp_path: Path) -> None:
+async def test_a_refused_trial_says_that_nothing_was_sent(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fail_next["call"] = DeviceError("lab-lnx-01 is offline.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = page_of(desk, "lab-lnx-01", "try", "data_collection::list_processes")
         tab = fleet.panel.try_tab
         await seen(lambda: tab.chosen() is not None and tab.call.isEnabled())
         tab.call.click()
         await seen(lambda: tab.outcome.text().startswith("Nothing was sent. lab-lnx-01 is offline."))
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_changed_tool_cannot_be_tried_before_its_review(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_changed_tool_cannot_be_tried_before_its_review(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = page_of(desk, "build-lnx-03", "try", "action::indexer.rebuild")
         tab = fleet.panel.try_tab
         await seen(lambda: (tool := tab.chosen()) is not None and tool.changed)
         assert not tab.call.isEnabled()
         assert "It changed its definition: review it first" in tab.call.toolTip()
 
-    play(theme, tmp_path, story(), scenario)
-
 
 @pytest.mark.parametrize("change", ["changed its definition", "now claims low risk, no longer critical"])
-def test_a_blocked_tool_says_whether_it_or_only_what_its_device_claims_has_changed(
+async def test_a_blocked_tool_says_whether_it_or_only_what_its_device_claims_has_changed(
     theme: Theme, tmp_path: Path, change: str
 ) -> None:
     console = story()
@@ -293,7 +277,7 @@ def test_a_blocked_tool_says_whether_it_or_only_what_its_device_claims_has_chang
         if one.changed:
             tools[place] = one.model_copy(update={"change": change})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         overview = page_of(desk, "build-lnx-03", "overview").panel.overview
         said = f"indexer.rebuild {change}."
         await seen(lambda: overview.notice.isVisible() and said in overview.notice.accessibleName())
@@ -301,13 +285,11 @@ def test_a_blocked_tool_says_whether_it_or_only_what_its_device_claims_has_chang
         await seen(lambda: tab.details.notice.isVisible())
         assert tab.details.notice.accessibleName().startswith(f"It {change}.")
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_device_that_dials_cannot_be_reconnected_from_here(theme: Theme, tmp_path: Path) -> None:
+async def test_a_device_that_dials_cannot_be_reconnected_from_here(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(make_devices(), story().operators)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = page_of(desk, "lab-win-03", "link")
         tab = fleet.panel.link_tab
         assert not tab.reconnect.isEnabled()
@@ -318,10 +300,8 @@ def test_a_device_that_dials_cannot_be_reconnected_from_here(theme: Theme, tmp_p
         assert not tab.revoke.isEnabled()
         assert not tab.forget.isEnabled()
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_tab_goes_from_a_tab_through_what_stands_in_it_to_what_stands_below(
+async def test_tab_goes_from_a_tab_through_what_stands_in_it_to_what_stands_below(
     theme: Theme, tmp_path: Path
 ) -> None:
     wanted = {
@@ -329,7 +309,7 @@ def test_tab_goes_from_a_tab_through_what_stands_in_it_to_what_stands_below(
         "link": ["Link of the device", "List tools again", "Settings", "Revoke", "Forget"],
     }
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         panel = page_of(desk, "build-lnx-03", "overview").panel
         for tab, names in wanted.items():
             page_of(desk, "build-lnx-03", tab, "action::shell_execute")
@@ -345,15 +325,13 @@ def test_tab_goes_from_a_tab_through_what_stands_in_it_to_what_stands_below(
             assert walked[first : first + len(names)] == names
             assert walked[-2:] == ["Call a tool", "Replay"]
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_tab_is_made_when_it_is_first_wanted_and_shows_what_was_read_before(
+async def test_a_tab_is_made_when_it_is_first_wanted_and_shows_what_was_read_before(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         panel = page_of(desk, "build-lnx-03", "overview").panel
         await seen(lambda: panel.overview.table.rows_model.rowCount() and panel.overview.facts.value("Link"))
         await seen(lambda: panel.overview.plot.accessibleDescription())
@@ -370,10 +348,8 @@ def test_a_tab_is_made_when_it_is_first_wanted_and_shows_what_was_read_before(
         assert panel.link_tab.refused.rows_model.rowCount() == 2
         assert console.asked == asked
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_the_tab_of_a_device_whose_tools_were_never_listed_has_no_number(
+async def test_the_tab_of_a_device_whose_tools_were_never_listed_has_no_number(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
@@ -382,20 +358,18 @@ def test_the_tab_of_a_device_whose_tools_were_never_listed_has_no_number(
     )
     console.fleet["this-computer"] = never
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         bar = page_of(desk, "this-computer", "overview").panel.tabs
         await seen(lambda: bar.tabText(1) == "Tools —")
         assert bar.accessibleTabName(1) == "Tools, not known how many"
         page_of(desk, "build-lnx-03", "overview")
         await seen(lambda: bar.tabText(1) == "Tools 11")
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_device_that_is_shown_again_after_none_was_is_read_anew(theme: Theme, tmp_path: Path) -> None:
+async def test_a_device_that_is_shown_again_after_none_was_is_read_anew(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         panel = page_of(desk, "lab-lnx-01", "overview").panel
         await seen(lambda: panel.overview.table.rows_model.rowCount() and "device_details" in console.asked)
         device = desk.state.devices["lab-lnx-01"]
@@ -405,17 +379,17 @@ def test_a_device_that_is_shown_again_after_none_was_is_read_anew(theme: Theme, 
         await seen(lambda: (console.asked.count("tools"), console.asked.count("device_details")) > before)
         await seen(lambda: panel.overview.table.rows_model.rowCount())
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_why_the_tools_cannot_be_read_stays_until_they_are_read_again(theme: Theme, tmp_path: Path) -> None:
+async def test_why_the_tools_cannot_be_read_stays_until_they_are_read_again(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     console.fail_next["tools"] = DeviceError("kiosk-yard is offline.")
 
     def said(place: QWidget) -> str:
         return " ".join(label.text() for label in place.findChildren(QLabel) if label.isVisible())
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         panel = page_of(desk, "kiosk-yard", "overview").panel
         place = panel.overview.place
         await seen(lambda: "The tools cannot be read. kiosk-yard is offline." in said(place))
@@ -424,5 +398,3 @@ def test_why_the_tools_cannot_be_read_stays_until_they_are_read_again(theme: The
         assert "The tools cannot be read. kiosk-yard is offline." in said(place)
         panel.show_device(device.model_copy(update={"health": Health.ONLINE}))
         assert "cannot be read" not in said(place)
-
-    play(theme, tmp_path, console, scenario)

@@ -10,14 +10,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.items.filter_edit import offers
-from app.main import ConsoleApplication
 from app.screens.fleet.device_filter import WORDS
 from app.theme.theme import Theme
 from core.fleet.filter import FIELDS
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, many_devices
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.fleet.page import open_fleet
 
 
@@ -50,8 +49,8 @@ def test_a_value_with_a_space_is_put_in_with_quotes() -> None:
     assert [one.choice for _, one in offers(WORDS, "tag:tw", 6, [device])] == ['"two words"']
 
 
-def test_slash_focuses_tab_completes_and_escape_clears(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_slash_focuses_tab_completes_and_escape_clears(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.table.setFocus()
         QTest.keyClick(fleet.table, Qt.Key.Key_Slash)
@@ -70,11 +69,9 @@ def test_slash_focuses_tab_completes_and_escape_clears(theme: Theme, tmp_path: P
         assert field.text() == ""
         await seen(lambda: fleet.head.detail.text() == "24 devices")
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_the_count_of_a_thousand_devices_is_live(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_count_of_a_thousand_devices_is_live(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, FakeConsole(many_devices(1000), story().operators)) as desk:
         fleet = open_fleet(desk)
         fleet.filter_field.setFocus()
         QTest.keyClicks(fleet.filter_field, "tag:kiosk !os:windows")
@@ -82,11 +79,9 @@ def test_the_count_of_a_thousand_devices_is_live(theme: Theme, tmp_path: Path) -
         fleet.show_as(True)
         await seen(lambda: len(fleet.wall.wall_model.items) == 42)
 
-    play(theme, tmp_path, FakeConsole(many_devices(1000), story().operators), scenario)
 
-
-def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.show_as(True)
         fleet.filter_field.setText("colour:red")
@@ -95,14 +90,12 @@ def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_path: P
         assert fleet.filter_field.accessibleDescription() == fleet.problem.text()
         assert len(fleet.wall.wall_model.items) == 24
 
-    play(theme, tmp_path, story(), scenario)
-
 
 @pytest.mark.parametrize("size", [(1440, 900), (1024, 720)])
-def test_the_field_stays_where_it_is_while_it_is_typed_into(
+async def test_the_field_stays_where_it_is_while_it_is_typed_into(
     theme: Theme, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story(), size=size) as desk:
         fleet = open_fleet(desk)
         field = fleet.filter_field
         await seen(lambda: "device" in fleet.head.detail.text())
@@ -114,5 +107,3 @@ def test_the_field_stays_where_it_is_while_it_is_typed_into(
             QApplication.sendPostedEvents()  # lays out
             assert field.x() == place, typed
             assert not typed or fleet.head.detail.text() != words
-
-    play(theme, tmp_path, story(), scenario, size=size)

@@ -25,7 +25,7 @@ from tests.fakes.fleet_data import ago, make_devices, many_devices
 from tests.fakes.pictures import desktop_png
 from tests.fakes.qt_turns import most_calls_a_turn
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 
 
 def live_wall(desk: ConsoleApplication) -> FleetScreen:
@@ -62,10 +62,12 @@ def tile(fleet: FleetScreen, name: str) -> TileItem:
     return found
 
 
-def test_only_seen_tiles_are_asked_for_and_scrolling_asks_for_others(theme: Theme, tmp_path: Path) -> None:
+async def test_only_seen_tiles_are_asked_for_and_scrolling_asks_for_others(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole(many_devices(200), story().operators)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = live_wall(desk)
         await seen(lambda: console.watched and set(console.watched[-1][0]) == in_sight(fleet))
         first = console.watched[-1][0]
@@ -82,30 +84,26 @@ def test_only_seen_tiles_are_asked_for_and_scrolling_asks_for_others(theme: Them
         fleet.filter_field.apply()
         await seen(lambda: set(console.watched[-1][0]) == in_sight(fleet) != set(last))
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_small_tiles_are_asked_for_up_to_what_one_lease_may_have(theme: Theme, tmp_path: Path) -> None:
+async def test_small_tiles_are_asked_for_up_to_what_one_lease_may_have(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(many_devices(200), story().operators)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console, size=(3000, 2000)) as desk:
         fleet = live_wall(desk)
         fleet.head.size_slider.setValue(160)
         await seen(lambda: console.watched and len(console.watched[-1][0]) == live_preview.MOST_SEEN)
         assert len(in_sight(fleet)) > live_preview.MOST_SEEN
         assert set(console.watched[-1][0]) < in_sight(fleet)
 
-    play(theme, tmp_path, console, scenario, size=(3000, 2000))
 
-
-def test_whatever_hides_the_tiles_ends_the_lease_and_showing_them_takes_it_up_again(
+async def test_whatever_hides_the_tiles_ends_the_lease_and_showing_them_takes_it_up_again(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = story()
     # At once, and not only when it is renewed.
     monkeypatch.setattr(live_preview, "RENEW_MS", 600_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = live_wall(desk)
 
         async def ended_then_back(hide: object, show: object) -> None:
@@ -130,16 +128,14 @@ def test_whatever_hides_the_tiles_ends_the_lease_and_showing_them_takes_it_up_ag
         await asyncio.sleep(0.3)
         assert len(console.watched) == count
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_the_lease_is_renewed_and_taken_anew_from_a_service_that_came_back(
+async def test_the_lease_is_renewed_and_taken_anew_from_a_service_that_came_back(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = story()
     monkeypatch.setattr(live_preview, "RENEW_MS", 50)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = live_wall(desk)
         await seen(lambda: len(console.watched) >= 3)
         assert [anew for _, anew in console.watched[:3]] == [True, False, False]
@@ -154,14 +150,12 @@ def test_the_lease_is_renewed_and_taken_anew_from_a_service_that_came_back(
         await seen(lambda: not fleet.live.on)
         assert not fleet.head.live.isChecked()
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_tile_says_that_it_is_live_or_why_it_is_not(theme: Theme, tmp_path: Path) -> None:
+async def test_a_tile_says_that_it_is_live_or_why_it_is_not(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.unwatchable["lab-lnx-04"] = "The policy asks before this."
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = live_wall(desk)
         await seen(lambda: tile(fleet, "lab-lnx-05").live)
         refused = tile(fleet, "lab-lnx-04")
@@ -172,8 +166,6 @@ def test_a_tile_says_that_it_is_live_or_why_it_is_not(theme: Theme, tmp_path: Pa
         fleet.turn_live()
         assert not tile(fleet, "lab-lnx-05").live
         assert "policy" not in tile(fleet, "lab-lnx-04").line
-
-    play(theme, tmp_path, console, scenario)
 
 
 def test_the_newer_of_the_two_pictures_is_shown_and_beside_live_ones_an_old_one_says_its_age() -> None:
@@ -200,13 +192,13 @@ def test_the_newer_of_the_two_pictures_is_shown_and_beside_live_ones_an_old_one_
     assert not device_tile(offline, waits.model_copy(update={"state": LiveState.LIVE})).live
 
 
-def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_then(
+async def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_then(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
     blobs = [console.fake_journal.add_blob(desktop_png(words)) for words in ("one", "two", "three", "four")]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = live_wall(desk)
         thumbs = fleet.listing.thumbnails
         assert thumbs is not None
@@ -234,16 +226,14 @@ def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_then(
         # A picture is kept before the wall is told that it came, which drops the one before.
         await seen(lambda: blobs[0] not in kept())
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_two_hundred_live_tiles_make_no_turn_of_the_loop_long_and_few_pictures_are_kept(
+async def test_two_hundred_live_tiles_make_no_turn_of_the_loop_long_and_few_pictures_are_kept(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole(many_devices(200), story().operators)
     blobs = [console.fake_journal.add_blob(desktop_png(f"screen {number}")) for number in range(12)]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = live_wall(desk)
         await seen(lambda: console.watched)
         names = console.watched[-1][0]
@@ -258,5 +248,3 @@ def test_two_hundred_live_tiles_make_no_turn_of_the_loop_long_and_few_pictures_a
                 step += 1
                 await asyncio.sleep(0.05)
         assert len(images_of(desk.link).kept_keys()) <= 2 * len(blobs)
-
-    play(theme, tmp_path, console, scenario)

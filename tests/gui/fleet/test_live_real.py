@@ -10,7 +10,6 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from Xlib.display import Display
 
-from app.main import ConsoleApplication
 from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
 from core.approvals.operator_keys import create_operator_key
@@ -19,7 +18,7 @@ from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, open_service
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 
 NAME = "this-computer"
 GREEN, RED = "#20a040", "#c03020"
@@ -44,7 +43,7 @@ def shows(fleet: FleetScreen, name: str) -> bool:
     return all(abs(one - other) < 12 for one, other in pairs)
 
 
-def test_a_tile_follows_the_screen_while_it_is_seen_and_no_longer(
+async def test_a_tile_follows_the_screen_while_it_is_seen_and_no_longer(
     theme: Theme, tmp_path: Path, on_display: str
 ) -> None:
     home = Home(tmp_path / "service").create()
@@ -62,30 +61,28 @@ def test_a_tile_follows_the_screen_while_it_is_seen_and_no_longer(
         await console.approvals.register_operator(key.operator)
         return console
 
-    async def scenario(desk: ConsoleApplication) -> None:
-        [service] = services
-        desk.window.open("fleet")
-        fleet = desk.window.current
-        assert isinstance(fleet, FleetScreen)
-        fleet.show_as(True)
-        fleet.wall.setFocus()
-        QTest.keyClick(fleet.wall, Qt.Key.Key_L)
-        await seen(lambda: shows(fleet, GREEN), 40)
-        colour(screen, RED)
-        await seen(lambda: shows(fleet, RED), 40)
-        device = desk.state.devices[NAME]
-        assert (device.picture, device.doing) == (None, "")
-        assert not desk.state.runs
-        desk.window.open("runs")
-        await seen(lambda: not any("live picture" in name for name in service.tasks.names))
-        await service.journal.settle()
-        page = await service.journal.query("tool:screenshot kind:command_prepared")
-        assert len(page.entries) >= 2
-        assert all(entry.body["glimpse"] is True for entry in page.entries)
-        assert {entry.actor for entry in page.entries} == {"operator:harbour"}
-        await stack.aclose()
-
     try:
-        play(theme, tmp_path / "window", opened, scenario)
+        async with open_window(theme, tmp_path / "window", opened) as desk:
+            [service] = services
+            desk.window.open("fleet")
+            fleet = desk.window.current
+            assert isinstance(fleet, FleetScreen)
+            fleet.show_as(True)
+            fleet.wall.setFocus()
+            QTest.keyClick(fleet.wall, Qt.Key.Key_L)
+            await seen(lambda: shows(fleet, GREEN), 40)
+            colour(screen, RED)
+            await seen(lambda: shows(fleet, RED), 40)
+            device = desk.state.devices[NAME]
+            assert (device.picture, device.doing) == (None, "")
+            assert not desk.state.runs
+            desk.window.open("runs")
+            await seen(lambda: not any("live picture" in name for name in service.tasks.names))
+            await service.journal.settle()
+            page = await service.journal.query("tool:screenshot kind:command_prepared")
+            assert len(page.entries) >= 2
+            assert all(entry.body["glimpse"] is True for entry in page.entries)
+            assert {entry.actor for entry in page.entries} == {"operator:harbour"}
+            await stack.aclose()
     finally:
         screen.close()

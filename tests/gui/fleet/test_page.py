@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 
-from app.main import ConsoleApplication
 from app.screens.fleet.pairing_dialog import LISTENS, PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.screenshot_action import AT_ONCE, MOST_PICTURES
@@ -20,12 +19,14 @@ from core.aip.pairing import Pairing, encode_pairing
 from core.batch.models import Run
 from core.errors import DeviceError
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.fleet.page import PanelPage, ToolPage, open_fleet
 
 
-def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.listing.choose("build-lnx-03")
         panel = fleet.panel
@@ -45,10 +46,8 @@ def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(theme: Th
         await seen(panel.overview.table.isVisible)
         assert fleet.table.hasFocus()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_the_page_shows_health_over_time_without_scrolling_and_looks_tools_up(
+async def test_the_page_shows_health_over_time_without_scrolling_and_looks_tools_up(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
@@ -60,7 +59,7 @@ def test_the_page_shows_health_over_time_without_scrolling_and_looks_tools_up(
     ]
     console.tools_of["build-lnx-03"] = [*tools, *more]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         desk.window.open("fleet", OpenDevice("build-lnx-03", "tools"))
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -84,13 +83,11 @@ def test_the_page_shows_health_over_time_without_scrolling_and_looks_tools_up(
         await seen(lambda: tab.table.rows_model.rowCount() == 10)
         assert not tab.search.isVisible()
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_elsewhere(
+async def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_elsewhere(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         desk.window.open("fleet", OpenDevice("build-lnx-03", "link"))
         fleet.panel.widen.click()
@@ -100,11 +97,9 @@ def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_e
         assert not fleet.panel.is_wide
         assert fleet.panel.overview.place.isVisible()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_i_opens_and_closes_the_panel_beside_the_tiles(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_i_opens_and_closes_the_panel_beside_the_tiles(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.show_as(True)
         fleet.wall.setFocus()
@@ -115,10 +110,10 @@ def test_i_opens_and_closes_the_panel_beside_the_tiles(theme: Theme, tmp_path: P
         QTest.keyClick(fleet.wall, Qt.Key.Key_I)
         assert not fleet.panel.isVisible()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme, tmp_path: Path) -> None:
+async def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     under_way = most = 0
 
@@ -141,7 +136,7 @@ def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme
     def asked() -> list[str]:
         return [f"{call['device']} {call['tool']}" for call in console.calls_of("call")]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         names = [f"lab-lnx-0{number}" for number in range(1, 6)]
         fleet.listing.set_marks(frozenset(names))
@@ -151,10 +146,10 @@ def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme
         assert sorted(asked()) == [f"{name} screenshot" for name in names]
         assert most <= AT_ONCE
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_what_one_device_refuses_stops_no_other_picture_and_is_said(theme: Theme, tmp_path: Path) -> None:
+async def test_what_one_device_refuses_stops_no_other_picture_and_is_said(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
 
     def call(device: str, tool: str, parameters: dict[str, Any], timeout: float | None, said: str) -> Run:
@@ -165,7 +160,7 @@ def test_what_one_device_refuses_stops_no_other_picture_and_is_said(theme: Theme
     console.answer("call", call)
     failed: list[tuple[str, str]] = []
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         desk.window.fail = lambda what, detail: failed.append((what, detail))  # type: ignore[method-assign]
         fleet.listing.set_marks(frozenset({"lab-lnx-01", "lab-lnx-02"}))
@@ -178,15 +173,13 @@ def test_what_one_device_refuses_stops_no_other_picture_and_is_said(theme: Theme
         fleet.many.start([f"d{number}" for number in range(MOST_PICTURES + 1)])
         assert "at most" in failed[1][1]
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_the_name_in_a_listening_devices_string_is_offered_unless_one_was_typed(
+async def test_the_name_in_a_listening_devices_string_is_offered_unless_one_was_typed(
     theme: Theme, tmp_path: Path
 ) -> None:
     string = encode_pairing(Pairing(url="ws://127.0.0.1:5010/ws", name="crane-2", token="t" * 32))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         for typed, expected in (("", "crane-2"), ("crane-east", "crane-east")):
             fleet.pair()
@@ -200,13 +193,11 @@ def test_the_name_in_a_listening_devices_string_is_offered_unless_one_was_typed(
             assert sheet.name_field.text() == expected
             sheet.dismiss()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_configured_agent_can_be_taken_back(theme: Theme, tmp_path: Path) -> None:
+async def test_a_configured_agent_can_be_taken_back(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         device = desk.state.devices["line2-board"]
         assert device.agent
@@ -219,23 +210,21 @@ def test_a_configured_agent_can_be_taken_back(theme: Theme, tmp_path: Path) -> N
         sheet.answer("save").click()
         await seen(lambda: not desk.state.devices["line2-board"].agent)
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_ctrl_a_on_the_wall_chooses_every_tile(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_ctrl_a_on_the_wall_chooses_every_tile(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.show_as(True)
         QTest.keyClick(fleet.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
         assert len(fleet.listing.marked()) == len(desk.state.devices)
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_the_page_follows_its_device_and_closes_when_that_is_forgotten(theme: Theme, tmp_path: Path) -> None:
+async def test_the_page_follows_its_device_and_closes_when_that_is_forgotten(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.listing.choose("lab-lnx-01")
         fleet.listing.opened.emit("lab-lnx-01")
@@ -246,11 +235,11 @@ def test_the_page_follows_its_device_and_closes_when_that_is_forgotten(theme: Th
         await console.devices.forget("lab-lnx-01")
         await seen(lambda: not fleet.panel.is_wide and fleet.table.isVisible())
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_tools_page_says_what_it_needs_and_reaches_with_who_says_so(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_tools_page_says_what_it_needs_and_reaches_with_who_says_so(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         desk.window.open("fleet", OpenDevice("lab-lnx-01", "tools", "action::shell_execute"))
         page = ToolPage(open_fleet(desk))
         await seen(lambda: page.scope)
@@ -260,5 +249,3 @@ def test_a_tools_page_says_what_it_needs_and_reaches_with_who_says_so(theme: The
         # Of a tool of a hosted server less is known, and that is said as well.
         desk.window.open("fleet", OpenDevice("lab-lnx-01", "tools", "data_collection::artifact.list"))
         await seen(lambda: any(line.startswith("Sign-in: not known, by default") for line in page.scope))
-
-    play(theme, tmp_path, story(), scenario)

@@ -24,7 +24,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.fleet.page import PanelPage, open_fleet
 from tests.gui.page import part_of, problem_in
 
@@ -54,10 +54,12 @@ def test_names_and_tags_are_checked_in_words() -> None:
     assert fingerprint_groups("AB:CD" * 16).splitlines()[0].split() == ["abcd"] * 8
 
 
-def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: Theme, tmp_path: Path) -> None:
+async def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story_of(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         sheet = await pairing_of(desk)
         assert not sheet.answer("pair").isEnabled()
         QTest.keyClicks(sheet.name_field, "db-primary")
@@ -91,11 +93,9 @@ def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: The
         shown = " ".join(box.toPlainText() for box in desk.window.findChildren(QPlainTextEdit))
         assert string not in shown
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story_of(tmp_path)) as desk:
         sheet = await pairing_of(desk)
         sheet.name_field.setText("db-4")
         sheet.answer("pair").click()
@@ -109,14 +109,12 @@ def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) 
         QTest.keyClick(desk.window, Qt.Key.Key_Escape)
         await seen(lambda: not desk.window.findChildren(PairingDialog))
 
-    play(theme, tmp_path, story_of(tmp_path), scenario)
 
-
-def test_a_console_that_does_not_listen_says_so_where_it_matters(theme: Theme, tmp_path: Path) -> None:
+async def test_a_console_that_does_not_listen_says_so_where_it_matters(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.listens = Listening(address="127.0.0.1:5000", problem="Port 5000 is taken by another program.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         sheet = await pairing_of(desk)
         sheet.name_field.setText("db-4")
         await seen(sheet.form.not_listening.isVisible)
@@ -128,15 +126,13 @@ def test_a_console_that_does_not_listen_says_so_where_it_matters(theme: Theme, t
         sheet.form.not_listening.acted.emit()
         await seen(lambda: desk.window.current.name == "settings")
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it(
+async def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story_of(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         sheet = await pairing_of(desk)
         part_of(sheet.form.direction, "The device listens").click()
         sheet.name_field.setText("line-9")
@@ -157,14 +153,12 @@ def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it
         await seen(lambda: "line-9 is connected" in sheet.result.waiting.text())
         sheet.answer("done").click()
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) -> None:
+async def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) -> None:
     console = story_of(tmp_path)
     console.fail_next["pair"] = BadInput("The name is taken.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         desk.window.open("fleet", OpenPairing())
         sheet = desk.window.findChildren(PairingDialog)[-1]
         sheet.name_field.setText("db-4")
@@ -176,14 +170,12 @@ def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) ->
         assert sheet.answer("pair").isEnabled()
         sheet.dismiss()
 
-    play(theme, tmp_path, console, scenario)
-
 
 @pytest.mark.parametrize("wish", ["revoke", "forget"])
-def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, wish: str) -> None:
+async def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, wish: str) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-win-02", "link"))
         getattr(fleet.panel.link_tab, wish).click()
@@ -204,13 +196,11 @@ def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, 
             await seen(lambda: not desk.state.devices["lab-win-02"].paired)
             await seen(fleet.panel.link_tab.revoked.isVisible)
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path: Path) -> None:
+async def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path: Path) -> None:
     console = story_of(tmp_path)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-05", "link"))
         fleet.panel.link_tab.edit.click()
@@ -223,5 +213,3 @@ def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path
         shown = await sign(desk)
         await seen(lambda: console.fleet["lab-lnx-05"].tags == ["lab", "spare"])
         assert (shown.before["tags"], shown.after["tags"]) == (["lab"], ["lab", "spare"])
-
-    play(theme, tmp_path, console, scenario)

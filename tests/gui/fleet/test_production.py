@@ -23,7 +23,7 @@ from app.widgets.badges import ProductionStrip, ProductionTag
 from app.widgets.dialog import Dialog
 from tests.fakes.sign_sheets import operator_of, sign, sign_sheet
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 
 DEVICE = "build-lnx-03"
 LEAST_PIXELS = 20
@@ -43,7 +43,7 @@ async def banded(widget: QWidget, theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("mode", ["dark", "light"])
-def test_every_view_of_a_production_device_shows_that_it_is_one(
+async def test_every_view_of_a_production_device_shows_that_it_is_one(
     theme: Theme, tmp_path: Path, mode: str
 ) -> None:
     console = story([operator_of(tmp_path)])
@@ -51,7 +51,7 @@ def test_every_view_of_a_production_device_shows_that_it_is_one(
     console.change_device("stock-pc-02", production=True)
     theme.set_mode("light" if mode == "light" else "dark")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         window = desk.window
         await _fleet(desk, theme)
         await _batch(desk, theme)
@@ -70,8 +70,6 @@ def test_every_view_of_a_production_device_shows_that_it_is_one(
         window.open_palette(DEVICE)
         await banded(window.findChildren(CommandPalette)[0], theme)
         window.findChildren(CommandPalette)[0].dismiss()
-
-    play(theme, tmp_path, console, scenario)
 
 
 async def _fleet(desk: ConsoleApplication, theme: Theme) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
@@ -20,11 +19,13 @@ from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.stock_client import stock_client
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.fleet.page import PanelPage
 
 
-def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Theme, tmp_path: Path) -> None:
+async def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(
+    theme: Theme, tmp_path: Path
+) -> None:
     home = Home(tmp_path / "service").create()
     choose_channel(home, "in-process")
     operator = operator_of(tmp_path / "window")
@@ -37,7 +38,7 @@ def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Th
         await console.approvals.register_operator(operator)
         return console
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path / "window", opened) as desk:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -70,5 +71,3 @@ def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Th
         forget.answer("forget").click()
         await seen(lambda: "line-7" not in desk.state.devices, 20)
         await stack.aclose()
-
-    play(theme, tmp_path / "window", opened, scenario)

@@ -23,7 +23,7 @@ from core.service.console import ContractChange
 from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.fleet.page import ToolPage
 
 MILD = ToolInfo(
@@ -115,11 +115,11 @@ async def review_of(desk: ConsoleApplication) -> ContractReviewDialog:
     return desk.window.findChildren(ContractReviewDialog)[0]
 
 
-def test_the_sheet_shows_the_change_and_trust_waits_for_its_end(theme: Theme, tmp_path: Path) -> None:
+async def test_the_sheet_shows_the_change_and_trust_waits_for_its_end(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.judge_changed_tools()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         sheet = await review_of(desk)
         await seen(sheet.diff.isVisible)
         assert sheet.what.text().startswith("Changed: description, arguments, what it says of itself.")
@@ -134,16 +134,14 @@ def test_the_sheet_shows_the_change_and_trust_waits_for_its_end(theme: Theme, tm
         await seen(sheet.trust.isEnabled)
         sheet.finish("")
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_definition_that_was_not_kept_is_said_and_the_new_one_shown_whole(
+async def test_a_definition_that_was_not_kept_is_said_and_the_new_one_shown_whole(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
     console.definitions_before.clear()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         sheet = await review_of(desk)
         await seen(sheet.not_kept.isVisible)
         assert "was not kept" in sheet.not_kept.accessibleName()
@@ -151,30 +149,26 @@ def test_a_definition_that_was_not_kept_is_said_and_the_new_one_shown_whole(
         assert sheet.trust.isEnabled()
         sheet.answer("cancel").click()
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_change_of_words_alone_says_that_it_counts_as_the_same(theme: Theme, tmp_path: Path) -> None:
+async def test_a_change_of_words_alone_says_that_it_counts_as_the_same(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.judge_changed_tools()
     tool = next(one for one in console.tools_of["build-lnx-03"] if one.tool_key == CHANGED_KEY)
     console.contracts_before["build-lnx-03", CHANGED_KEY] = tool.contract
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         sheet = await review_of(desk)
         await seen(sheet.diff.isVisible)
         assert sheet.turns.text() == "It counts as the same as before."
         sheet.finish("")
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_what_it_counted_as_before_is_not_guessed(theme: Theme, tmp_path: Path) -> None:
+async def test_what_it_counted_as_before_is_not_guessed(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.judge_changed_tools()
     console.contracts_before.clear()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         sheet = await review_of(desk)
         await seen(sheet.diff.isVisible)
         assert sheet.counts.text().endswith("what it counted as before is not known")
@@ -182,10 +176,10 @@ def test_what_it_counted_as_before_is_not_guessed(theme: Theme, tmp_path: Path) 
         assert not any(", was " in words for words in sheet.facts.words())
         sheet.finish("")
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(theme: Theme, tmp_path: Path) -> None:
+async def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story([operator_of(tmp_path)])
     console.judge_changed_tools()
     tool = next(one for one in console.tools_of["build-lnx-03"] if one.tool_key == CHANGED_KEY)
@@ -201,7 +195,7 @@ def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(theme: Theme,
     )
     console.answer("contract_change", change)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         sheet = await review_of(desk)
         await seen(sheet.diff.isVisible)
         assert console.calls_of("contract_change")[-1] == {
@@ -218,5 +212,3 @@ def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(theme: Theme,
         [signed] = console.signed
         assert signed.statement.change == shown
         assert shown.after["contract"] == tool.contract.digest
-
-    play(theme, tmp_path, console, scenario)

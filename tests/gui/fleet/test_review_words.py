@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from app.main import ConsoleApplication
 from app.screens.fleet.contract_review_dialog import ContractReviewDialog, trust_words
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
@@ -16,7 +15,7 @@ from core.fleet.models import Tool
 from core.service.console import ContractChange
 from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.fleet.page import ToolPage
 
 TRUSTED = {"tool_name": "x", "claimed_risk": "critical", "client": "quarterdeck-device"}
@@ -55,7 +54,7 @@ def test_what_is_trusted_is_named(changed: ContractChange, words: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["a definition", "a lower claim", "another client"])
-def test_the_button_of_the_sheet_names_it(theme: Theme, tmp_path: Path, case: str) -> None:
+async def test_the_button_of_the_sheet_names_it(theme: Theme, tmp_path: Path, case: str) -> None:
     console = story()
     console.judge_changed_tools()
     changed, words = CASES[case]
@@ -64,7 +63,7 @@ def test_the_button_of_the_sheet_names_it(theme: Theme, tmp_path: Path, case: st
     def chosen(fleet: FleetScreen) -> Tool | None:
         return fleet.panel.tools_tab.chosen()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         desk.window.open("fleet", OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -76,5 +75,3 @@ def test_the_button_of_the_sheet_names_it(theme: Theme, tmp_path: Path, case: st
         assert sheet.trust.text() == words
         assert sheet.trust.accessibleName() == words
         sheet.finish("")
-
-    play(theme, tmp_path, console, scenario)

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 from PySide6.QtCore import QTimer
 
-from app.main import ConsoleApplication
 from app.screens.fleet import devices_view
 from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
@@ -17,7 +16,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import many_devices
 from tests.fakes.qt_turns import most_calls_a_turn
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.fakes.work import most_calls
 
 COUNT = 1000
@@ -40,12 +39,12 @@ def change_all(fleet: FleetScreen) -> None:
 
 
 @pytest.mark.parametrize("wall", [False, True], ids=["table", "wall"])
-def test_a_thousand_changes_are_applied_and_painted_in_few_calls(
+async def test_a_thousand_changes_are_applied_and_painted_in_few_calls(
     theme: Theme, tmp_path: Path, wall: bool
 ) -> None:
     console = FakeConsole(many_devices(COUNT), story().operators)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -62,16 +61,14 @@ def test_a_thousand_changes_are_applied_and_painted_in_few_calls(
         with most_calls(PAINT_CALLS):
             view.viewport().repaint()
 
-    play(theme, tmp_path, console, scenario)
-
 
 @pytest.mark.parametrize("wall", [False, True], ids=["table", "wall"])
-def test_a_burst_of_a_thousand_events_makes_no_turn_of_the_loop_long(
+async def test_a_burst_of_a_thousand_events_makes_no_turn_of_the_loop_long(
     theme: Theme, tmp_path: Path, wall: bool
 ) -> None:
     console = FakeConsole(many_devices(COUNT), story().operators)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -92,18 +89,15 @@ def test_a_burst_of_a_thousand_events_makes_no_turn_of_the_loop_long(
                 console.emit(DeviceChanged(device=device))
             await seen(lambda: any(shown))
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_large_fleet_is_shown_at_most_four_times_a_second_and_the_wall_twice(
+async def test_a_large_fleet_is_shown_at_most_four_times_a_second_and_the_wall_twice(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
     monkeypatch.setattr(devices_view, "time", SimpleNamespace(monotonic=lambda: now))
     console = FakeConsole(many_devices(200), story().operators)
 
-    async def scenario(desk: ConsoleApplication) -> None:
-        nonlocal now
+    async with open_window(theme, tmp_path, console) as desk:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -128,5 +122,3 @@ def test_a_large_fleet_is_shown_at_most_four_times_a_second_and_the_wall_twice(
             console.change_device(name, round_trip_ms=most + 0.5)
             await seen(lambda: shown)
             shown.clear()
-
-    play(theme, tmp_path, console, scenario)

@@ -7,7 +7,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.fleet.contract_review_dialog import ContractReviewDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice, OpenQuery
@@ -19,7 +18,7 @@ from core.fleet.models import Health
 from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.sign_sheets import do_not_sign, operator_of, sign
 from tests.fakes.story import story
-from tests.fakes.window import opened_screens, play, seen
+from tests.fakes.window import open_window, opened_screens, seen
 from tests.gui.fleet.page import PanelPage, ToolPage, open_fleet
 from tests.gui.page import problem_in
 from tests.gui.shell.page import status_part
@@ -29,8 +28,8 @@ def names_in(fleet: FleetScreen) -> list[str]:
     return [device.name for device in fleet.table.devices.items]
 
 
-def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         devices = fleet.table.devices
         marked = [device.name for row, device in enumerate(devices.items) if devices.style(row).production]
@@ -38,11 +37,9 @@ def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_pa
         assert names_in(fleet)[: len(marked)] == marked
         assert fleet.head.detail.text() == "24 devices"
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_the_filter_counts_as_it_is_typed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_filter_counts_as_it_is_typed(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
         QTest.keyClicks(fleet.filter_field, "os:linux tag:lab")
@@ -50,11 +47,9 @@ def test_the_filter_counts_as_it_is_typed(theme: Theme, tmp_path: Path) -> None:
         assert names_in(fleet) == [f"lab-lnx-0{number}" for number in range(1, 6)]
         assert fleet.run_button.text() == "Run on 5…"
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_half_a_filter_says_what_is_wrong_and_keeps_the_rows(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_half_a_filter_says_what_is_wrong_and_keeps_the_rows(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.filter_field.setText("health:sick")
         await seen(fleet.problem.isVisible)
@@ -64,24 +59,20 @@ def test_half_a_filter_says_what_is_wrong_and_keeps_the_rows(theme: Theme, tmp_p
         await seen(lambda: names_in(fleet) == ["kiosk-hall-2"])
         assert not fleet.problem.isVisible()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_status_part_opens_the_fleet_with_its_filter(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_status_part_opens_the_fleet_with_its_filter(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         desk.window.open("settings")
         status_part(desk, Health.OFFLINE.value).click()
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
         assert names_in(fleet) == ["kiosk-yard", "lab-win-03"]
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_device_keeps_its_row_while_its_state_changes(theme: Theme, tmp_path: Path) -> None:
+async def test_a_device_keeps_its_row_while_its_state_changes(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.table.choose("lab-lnx-03")
         console.change_device("lab-lnx-01", health=Health.OFFLINE, reason="The line was closed.")
@@ -90,19 +81,15 @@ def test_a_device_keeps_its_row_while_its_state_changes(theme: Theme, tmp_path: 
         assert fleet.table.current_key() == "lab-lnx-03"
         assert PanelPage(fleet).device == "lab-lnx-03"
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_the_panel_shows_tools_with_effect_risk_and_source(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_panel_shows_tools_with_effect_risk_and_source(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools"))
         table = fleet.panel.tools_tab.table
         await seen(lambda: table.rows_model.rowCount() == 10)
         shell = table.rows_model.words(table.rows_model.row_of("action::shell_execute"))
         assert shell.split("\t")[1:] == ["change", "High", "built-in"]
-
-    play(theme, tmp_path, story(), scenario)
 
 
 async def read_to_the_end(sheet: ContractReviewDialog) -> None:
@@ -114,8 +101,8 @@ async def read_to_the_end(sheet: ContractReviewDialog) -> None:
     await seen(sheet.trust.isEnabled)
 
 
-def test_tool_details_say_who_says_so_and_why(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_tool_details_say_who_says_so_and_why(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", "data_collection::artifact.list"))
         tool = ToolPage(fleet)
@@ -124,28 +111,24 @@ def test_tool_details_say_who_says_so_and_why(theme: Theme, tmp_path: Path) -> N
         assert told.startswith("Risk: low, the device says. The device declares it read-only")
         assert '"prefix"' in tool.schema.toPlainText()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_what_a_device_says_is_never_taken_for_markup(theme: Theme, tmp_path: Path) -> None:
+async def test_what_a_device_says_is_never_taken_for_markup(theme: Theme, tmp_path: Path) -> None:
     console = story()
     tools = console.tools_of["lab-lnx-01"]
     tools[0] = tools[0].model_copy(update={"description": "<b>harmless</b><img src='file:///etc/passwd'>"})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", tools[0].tool_key))
         tool = ToolPage(fleet)
         await seen(lambda: "harmless" in tool.description.text())
         assert tool.description.textFormat() == Qt.TextFormat.PlainText
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_unavailable_tools_are_listed_with_the_reason_and_how_to_get_them(
+async def test_unavailable_tools_are_listed_with_the_reason_and_how_to_get_them(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("this-computer", "tools"))
         missing = fleet.panel.tools_tab.missing
@@ -155,25 +138,21 @@ def test_unavailable_tools_are_listed_with_the_reason_and_how_to_get_them(
             "shell_execute_read bubblewrap is not installed. apt install bubblewrap" in row for row in rows
         )
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_an_offline_device_says_why_its_tools_cannot_be_read(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_an_offline_device_says_why_its_tools_cannot_be_read(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("kiosk-yard"))
         await seen(lambda: "kiosk-yard is offline." in fleet.panel.overview.place.words)
         assert not fleet.panel.take.isEnabled()
         assert "cannot be asked now" in fleet.panel.take.toolTip()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_taking_a_picture_shows_it(theme: Theme, tmp_path: Path) -> None:
+async def test_taking_a_picture_shows_it(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fleet["lab-lnx-02"] = console.fleet["lab-lnx-02"].model_copy(update={"picture": None})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-02"))
         assert not fleet.panel.picture.has_picture
@@ -183,27 +162,23 @@ def test_taking_a_picture_shows_it(theme: Theme, tmp_path: Path) -> None:
         assert "1280\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}800" in PanelPage(fleet).picture_words
         assert fleet.panel.take.text() == "Take picture"
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_picture_that_is_no_image_is_said_to_be_unreadable(theme: Theme, tmp_path: Path) -> None:
+async def test_a_picture_that_is_no_image_is_said_to_be_unreadable(theme: Theme, tmp_path: Path) -> None:
     console = story()
     blob = console.fake_journal.add_blob(b"not an image")
     console.fleet["lab-lnx-02"] = console.fleet["lab-lnx-02"].model_copy(update={"picture": blob})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-02"))
         await seen(lambda: PanelPage(fleet).picture_words == "The picture cannot be read.")
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_picture_that_fails_says_what_to_do_beside_the_button(theme: Theme, tmp_path: Path) -> None:
+async def test_a_picture_that_fails_says_what_to_do_beside_the_button(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fail_next["call"] = DeviceError("lab-lnx-02 did not answer.", ErrorCode.TIMEOUT)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-02"))
         fleet.panel.take_picture()
@@ -212,13 +187,11 @@ def test_a_picture_that_fails_says_what_to_do_beside_the_button(theme: Theme, tm
         assert "allow more time" in PanelPage(fleet).problem
         assert fleet.panel.take.isEnabled()
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_call_a_tool_opens_its_form_and_sends_nothing(theme: Theme, tmp_path: Path) -> None:
+async def test_call_a_tool_opens_its_form_and_sends_nothing(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", "action::write_file"))
         await seen(lambda: fleet.panel.tools_tab.chosen() is not None)
@@ -231,11 +204,9 @@ def test_call_a_tool_opens_its_form_and_sends_nothing(theme: Theme, tmp_path: Pa
         assert (target.device, target.tool_name) == ("lab-lnx-01", "write_file")  # type: ignore[union-attr]
         assert not {"call", "start_run"} & set(console.asked)
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_run_takes_the_filter_or_the_marked_devices(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_run_takes_the_filter_or_the_marked_devices(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenQuery("tag:kiosk"))
         opened = opened_screens(desk)
@@ -246,15 +217,13 @@ def test_run_takes_the_filter_or_the_marked_devices(theme: Theme, tmp_path: Path
         targets = opened[-1][1].targets  # type: ignore[union-attr]
         assert targets == "name:kiosk-hall-1,kiosk-hall-2,kiosk-yard"
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_button(
+async def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_button(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story([operator_of(tmp_path)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("build-lnx-03"))
         overview = fleet.panel.overview
@@ -276,13 +245,11 @@ def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_butto
         await seen(lambda: not overview.notice.isVisible())
         assert console.fleet["build-lnx-03"].changed_tools == []
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: Path) -> None:
+async def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: Path) -> None:
     console = story([operator_of(tmp_path)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
         tools = fleet.panel.tools_tab
@@ -300,13 +267,11 @@ def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: 
         assert sheet.isVisible()
         sheet.finish("")
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_recent_follows_the_journal(theme: Theme, tmp_path: Path) -> None:
+async def test_recent_follows_the_journal(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("db-primary", "recent"))
         table = fleet.panel.recent.table
@@ -316,11 +281,9 @@ def test_recent_follows_the_journal(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: table.rows_model.row_of(str(newest.seq)) == 0)
         assert console.asked.count("entries") == before + 1
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_recent_shows_the_journal_of_this_device_only(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_recent_shows_the_journal_of_this_device_only(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = open_fleet(desk)
         fleet.enter(OpenDevice("db-primary", "recent"))
         table = fleet.panel.recent.table
@@ -328,5 +291,3 @@ def test_recent_shows_the_journal_of_this_device_only(theme: Theme, tmp_path: Pa
         opened = opened_screens(desk)
         table.opened.emit(table.rows_model.key_at(0))
         assert opened[0][0] == "journal"
-
-    play(theme, tmp_path, story(), scenario)

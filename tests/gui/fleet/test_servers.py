@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.fakes.mcp_hosted import TOKEN
 from tests.fakes.mcp_server import rogue
 from tests.fakes.read_shell import NO_READ_SHELL
 from tests.fakes.window import seen
-from tests.fakes.window_on_service import Bay, play_on_service
+from tests.fakes.window_on_service import Bay, open_on_service
 from tests.gui.fleet.page import ServersPage
 
 NAME = "this-computer"
@@ -41,15 +42,15 @@ def pasted(**servers: dict[str, Any]) -> str:
     return json.dumps({"mcpServers": servers}, indent=2)
 
 
-def play_hosting(
+@asynccontextmanager
+async def open_hosting(
     theme: Theme,
     folder: Path,
-    scenario: Callable[[Bay, ServersPage], Coroutine[Any, Any, None]],
     from_console: bool = True,
     own: dict[str, Any] | None = None,
     policy: str = "",
-) -> None:
-    """The window on a service whose computer hosts servers; the scenario begins on their tab."""
+) -> AsyncIterator[tuple[Bay, ServersPage]]:
+    """The window on a service whose computer hosts servers, and their tab."""
     device = folder / "home" / NAME
     device.mkdir(parents=True, mode=0o700)
     (folder / "home").chmod(0o700)
@@ -61,13 +62,11 @@ def play_hosting(
         lines += 'mcp_servers = "mcp.json"\n'
     (device / "device.toml").write_text(lines)
 
-    async def opened(bay: Bay) -> None:
+    async with open_on_service(theme, folder, policy=policy) as bay:
         bay.desk.window.open("fleet", OpenDevice(NAME, "servers"))
         fleet = bay.desk.window.current
         assert isinstance(fleet, FleetScreen)
-        await scenario(bay, ServersPage(fleet))
-
-    play_on_service(theme, folder, opened, policy=policy)
+        yield bay, ServersPage(fleet)
 
 
 async def approved(bay: Bay, tool: str) -> Approval:
@@ -84,8 +83,10 @@ def tools_of(bay: Bay, server: str) -> set[str]:
     return {tool.tool_name for tool in fleet.panel.tools if tool.namespace == server}
 
 
-def test_a_server_is_pasted_tried_added_switched_removed_and_all_undone(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay, page: ServersPage) -> None:
+async def test_a_server_is_pasted_tried_added_switched_removed_and_all_undone(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_hosting(theme, tmp_path) as (bay, page):
         await seen(lambda: "It hosts no MCP server." in page.nothing)
         page.press("Add a server…")
         page.paste(pasted(tickets=entry("list", "close")))
@@ -138,11 +139,11 @@ def test_a_server_is_pasted_tried_added_switched_removed_and_all_undone(theme: T
             "restart_mcp_server",
         ]
 
-    play_hosting(theme, tmp_path, scenario)
 
-
-def test_what_is_wrong_with_pasted_text_and_fields_is_said_in_place(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay, page: ServersPage) -> None:
+async def test_what_is_wrong_with_pasted_text_and_fields_is_said_in_place(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_hosting(theme, tmp_path) as (bay, page):
         await seen(lambda: page.offers("Add a server…"))
         page.press("Add a server…")
         page.paste('{"mcpServers": {\n  "a": {"command": "x" "args": []}\n}}')
@@ -171,11 +172,11 @@ def test_what_is_wrong_with_pasted_text_and_fields_is_said_in_place(theme: Theme
         await seen(lambda: "a field needs another value" in page.form_problems)
         assert not await bay.beside.approvals.list()
 
-    play_hosting(theme, tmp_path, scenario)
 
-
-def test_a_secret_of_an_entry_is_drawn_nowhere_and_leaves_no_trace(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay, page: ServersPage) -> None:
+async def test_a_secret_of_an_entry_is_drawn_nowhere_and_leaves_no_trace(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_hosting(theme, tmp_path) as (bay, page):
         await seen(lambda: page.offers("Add a server…"))
         page.press("Add a server…")
         broken = f'{{"mcpServers": {{"a": {{"command": "x",\n "env": {{"TOKEN": "{TOKEN}"}} "args": []}}}}}}'
@@ -197,13 +198,11 @@ def test_a_secret_of_an_entry_is_drawn_nowhere_and_leaves_no_trace(theme: Theme,
         holding = {path.name for path in kept if TOKEN.encode() in path.read_bytes()}
         assert holding == {"mcp_servers.json"}
 
-    play_hosting(theme, tmp_path, scenario)
 
-
-def test_a_server_that_dies_is_told_with_its_last_words_and_a_taken_name_before_anything_is_sent(
+async def test_a_server_that_dies_is_told_with_its_last_words_and_a_taken_name_before_anything_is_sent(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(bay: Bay, page: ServersPage) -> None:
+    async with open_hosting(theme, tmp_path, own={"own": entry("read")}) as (bay, page):
         await seen(lambda: page.rows == {"own": ("ready", "1", "device.toml")})
         # The servers of the device's own file are its own; why is said where they cannot be changed.
         assert not page.offers("Switch off")
@@ -228,11 +227,9 @@ def test_a_server_that_dies_is_told_with_its_last_words_and_a_taken_name_before_
         await seen(lambda: "cannot go on" in page.problem)
         assert TOKEN not in page.problem + page.outcome
 
-    play_hosting(theme, tmp_path, scenario, own={"own": entry("read")})
 
-
-def test_a_denied_or_cancelled_call_changes_nothing_and_says_why(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay, page: ServersPage) -> None:
+async def test_a_denied_or_cancelled_call_changes_nothing_and_says_why(theme: Theme, tmp_path: Path) -> None:
+    async with open_hosting(theme, tmp_path) as (bay, page):
         await seen(lambda: page.offers("Add a server…"))
         page.press("Add a server…")
         page.paste(pasted(a=entry("read")))
@@ -252,11 +249,9 @@ def test_a_denied_or_cancelled_call_changes_nothing_and_says_why(theme: Theme, t
         await seen(lambda: "It hosts no MCP server." in page.nothing)
         assert not page.rows
 
-    play_hosting(theme, tmp_path, scenario)
 
-
-def test_a_device_that_takes_none_says_which_line_goes_where(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay, page: ServersPage) -> None:
+async def test_a_device_that_takes_none_says_which_line_goes_where(theme: Theme, tmp_path: Path) -> None:
+    async with open_hosting(theme, tmp_path, from_console=False) as (bay, page):
         await seen(lambda: page.forbidden)
         assert f"{bay.home.path}/{NAME}/device.toml" in page.forbidden
         assert "above the first line that begins with [" in page.forbidden
@@ -265,13 +260,11 @@ def test_a_device_that_takes_none_says_which_line_goes_where(theme: Theme, tmp_p
         page.press("Copy: The line for device.toml")
         assert QApplication.clipboard().text() == "servers_from_console = true"
 
-    play_hosting(theme, tmp_path, scenario, from_console=False)
 
-
-def test_the_list_follows_what_the_device_announces_and_all_is_reached_by_keyboard(
+async def test_the_list_follows_what_the_device_announces_and_all_is_reached_by_keyboard(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(bay: Bay, page: ServersPage) -> None:
+    async with open_hosting(theme, tmp_path) as (bay, page):
         await seen(lambda: page.offers("Add a server…"))
         # Another client adds one; the list shows it without being asked to.
         asked = bay.beside.runs.call(NAME, "add_mcp_server", {"name": "far", "entry": entry("a", "b")})
@@ -298,14 +291,14 @@ def test_the_list_follows_what_the_device_announces_and_all_is_reached_by_keyboa
         QTest.keyClick(page.tab.details.restart, Qt.Key.Key_Tab)
         assert QApplication.focusWidget() is page.tab.details.switch
 
-    play_hosting(theme, tmp_path, scenario)
-
 
 @pytest.mark.parametrize("profile", ["lockdown"])
-def test_a_list_that_must_be_approved_is_asked_for_only_when_the_operator_wants_it(
+async def test_a_list_that_must_be_approved_is_asked_for_only_when_the_operator_wants_it(
     theme: Theme, tmp_path: Path, profile: str
 ) -> None:
-    async def scenario(bay: Bay, page: ServersPage) -> None:
+    async with open_hosting(
+        theme, tmp_path, own={"own": entry("read")}, policy=f'profile = "{profile}"\n'
+    ) as (bay, page):
         await seen(lambda: "Reading the list needs an approval." in page.nothing)
         assert not await bay.beside.approvals.list()
         # The list is read once: of a server that is still starting, it would say that.
@@ -313,5 +306,3 @@ def test_a_list_that_must_be_approved_is_asked_for_only_when_the_operator_wants_
         page.press("Ask for the list…")
         await approved(bay, "list_mcp_servers")
         await seen(lambda: page.rows == {"own": ("ready", "1", "device.toml")})
-
-    play_hosting(theme, tmp_path, scenario, own={"own": entry("read")}, policy=f'profile = "{profile}"\n')

@@ -24,7 +24,7 @@ from app.widgets import painting
 from core.fleet.models import Check, CheckState, Refusal
 from tests.fakes.fleet_data import ago, make_devices
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.fleet.page import PanelPage, ToolPage
 
 SMALLEST = (1024, 640)
@@ -64,8 +64,8 @@ def beyond_the_edge(area: QScrollArea) -> list[str]:
     ]
 
 
-def test_the_overview_of_a_device_scrolls_where_it_has_no_room(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_overview_of_a_device_scrolls_where_it_has_no_room(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story(), SMALLEST) as desk:
         overview = (await fleet_with(desk, "overview")).panel.overview
         await seen(lambda: overview.area.verticalScrollBar().maximum() > 0)
         await seen(lambda: not squeezed(overview) and not beyond_the_edge(overview.area))
@@ -80,13 +80,11 @@ def test_the_overview_of_a_device_scrolls_where_it_has_no_room(theme: Theme, tmp
             QRect(overview.notice.mapTo(overview.area.viewport(), QPoint()), overview.notice.size())
         )
 
-    play(theme, tmp_path, story(), scenario, SMALLEST)
 
-
-def test_words_and_controls_above_the_devices_are_whole_and_the_filter_gives_way(
+async def test_words_and_controls_above_the_devices_are_whole_and_the_filter_gives_way(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story(), SMALLEST) as desk:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -104,11 +102,9 @@ def test_words_and_controls_above_the_devices_are_whole_and_the_filter_gives_way
         fleet.show_as(False)
         await seen(lambda: fleet.filter_field.width() == 208)
 
-    play(theme, tmp_path, story(), scenario, SMALLEST)
 
-
-def test_what_tells_lines_apart_beside_the_devices_is_not_cut(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_what_tells_lines_apart_beside_the_devices_is_not_cut(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story(), SMALLEST) as desk:
         panel = (await fleet_with(desk, "link")).panel
         assert panel.overview.facts.value("Refused").text().startswith("3 attempts in its name")
         refused = panel.link_tab.refused
@@ -128,10 +124,8 @@ def test_what_tells_lines_apart_beside_the_devices_is_not_cut(theme: Theme, tmp_
         width = max(cell_width(COLUMNS[1], tool, theme) for tool in tools)
         assert width <= recent.columnWidth(1) - 16
 
-    play(theme, tmp_path, story(), scenario, SMALLEST)
 
-
-def test_words_without_a_space_are_broken_and_push_no_button_out_of_sight(
+async def test_words_without_a_space_are_broken_and_push_no_button_out_of_sight(
     theme: Theme, tmp_path: Path
 ) -> None:
     word = "one_long-word.without/a:space" * 6
@@ -144,7 +138,7 @@ def test_words_without_a_space_are_broken_and_push_no_button_out_of_sight(
     console.change_device(NAME, system=word, client=word, agent=word, changed_tools=[changed[1].tool_key])
     console.checks = [Check(name="dns", state=CheckState.FAILED, found=word, next=word)]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console, SMALLEST) as desk:
         desk.window.open("fleet", OpenDevice(NAME, "tools", changed[1].tool_key))
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -169,13 +163,11 @@ def test_words_without_a_space_are_broken_and_push_no_button_out_of_sight(
         QTest.keyClick(value, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
         assert QGuiApplication.clipboard().text() == word
 
-    play(theme, tmp_path, console, scenario, SMALLEST)
 
-
-def test_the_page_of_a_device_shows_names_contract_and_call_in_the_smallest_window(
+async def test_the_page_of_a_device_shows_names_contract_and_call_in_the_smallest_window(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story(), SMALLEST) as desk:
         fleet = await fleet_with(desk, "tools")
         fleet.listing.opened.emit(NAME)
         tools = fleet.panel.tools_tab
@@ -183,8 +175,6 @@ def test_the_page_of_a_device_shows_names_contract_and_call_in_the_smallest_wind
         await seen(lambda: tools.table.columnWidth(0) >= tools.table.sizeHintForColumn(0))
         await seen(lambda: not beyond_the_edge(tools.details))
         await seen(lambda: not squeezed(fleet.panel))
-
-    play(theme, tmp_path, story(), scenario, SMALLEST)
 
 
 def test_a_quick_answer_is_not_shown_as_none_at_all() -> None:
@@ -218,8 +208,8 @@ def edge_of(widget: QWidget, point: QPoint) -> QColor:
     return QColor(widget.grab().toImage().pixel(point))
 
 
-def test_fields_of_many_lines_have_an_edge_that_can_be_seen(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_fields_of_many_lines_have_an_edge_that_can_be_seen(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = await fleet_with(desk, "tools")
         fleet.pair()
         sheet = next(one for one in desk.window.findChildren(PairingDialog) if one.isVisible())
@@ -232,20 +222,16 @@ def test_fields_of_many_lines_have_an_edge_that_can_be_seen(theme: Theme, tmp_pa
         schema = ToolPage(fleet).schema
         assert edge_of(schema, QPoint(schema.width() // 2, 0)) == theme.color("border2")
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_the_tools_beside_the_devices_are_named_whole(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_tools_beside_the_devices_are_named_whole(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story(), SMALLEST) as desk:
         tools = (await fleet_with(desk, "tools")).panel.tools_tab
         await seen(lambda: tools.table.columnWidth(0) >= tools.table.sizeHintForColumn(0))
         await seen(lambda: not beyond_the_edge(tools.details))
 
-    play(theme, tmp_path, story(), scenario, SMALLEST)
 
-
-def test_the_name_of_a_device_is_broken_into_lines_and_never_cut(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_name_of_a_device_is_broken_into_lines_and_never_cut(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story(), SMALLEST) as desk:
         title = PanelPage(await fleet_with(desk, "overview")).title
         for name in (NAME, "x86-builder-in-the-second-hall", "a" * 64):
             title.set_name(name)
@@ -256,5 +242,3 @@ def test_the_name_of_a_device_is_broken_into_lines_and_never_cut(theme: Theme, t
             words = title.fontMetrics().boundingRect(room, flags, title.text())
             assert words.width() <= title.width()
             assert words.height() <= title.height()
-
-    play(theme, tmp_path, story(), scenario, SMALLEST)

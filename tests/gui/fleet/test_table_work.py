@@ -22,7 +22,7 @@ from tests.fakes.fleet_data import make_devices, many_devices
 from tests.fakes.painted import Painted, on_screen, painted_anew
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.page import is_due
 
 COUNT = 1000
@@ -95,10 +95,10 @@ def wholly_changed(device: Device, number: int) -> Device:
     )
 
 
-def test_a_change_of_one_device_paints_its_row_and_no_other(theme: Theme, tmp_path: Path) -> None:
+async def test_a_change_of_one_device_paints_its_row_and_no_other(theme: Theme, tmp_path: Path) -> None:
     console = crowded()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = await fleet_of(desk)
         table = fleet.table
         name = table.devices.key_at(3)
@@ -113,44 +113,40 @@ def test_a_change_of_one_device_paints_its_row_and_no_other(theme: Theme, tmp_pa
         assert painted.most_height() <= table.rowHeight(3) + 1
         assert table.devices.index(3, NAMES.index("cpu")).data() == "77"
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_the_work_of_a_change_of_all_devices_does_not_grow_with_their_number(
+async def test_the_work_of_a_change_of_all_devices_does_not_grow_with_their_number(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, made = Work(monkeypatch), dict[int, int]()
 
-    async def scenario(desk: ConsoleApplication) -> None:
-        fleet = await fleet_of(desk)
-        devices = fleet.table.devices
-        # Sorted by what changes: of that, one value is made of each device, and no cell.
-        fleet.table.sort_by("round_trip")
-        await at_rest(fleet)
-        seen_before = {devices.key_at(row) for row in fleet.table.rows_in_sight()}
-        work.begin()
-        for number, (name, device) in enumerate(list(desk.state.devices.items()), 100):
-            desk.state.devices[name] = wholly_changed(device, number)
-        fleet.listing.show_devices(desk.state.devices.values())
-        await at_rest(fleet)
-        work.end()
-        seen_now = {devices.key_at(row) for row in fleet.table.rows_in_sight()}
-        assert work.made.keys() <= seen_before | seen_now, "no cell is made of a device out of sight"
-        made[devices.rowCount()] = sum(work.made.values())
-        assert on_screen(desk.window) == painted_anew(desk.window)
-
     for count in (100, COUNT):
-        play(theme, tmp_path / str(count), crowded(count), scenario)
+        async with open_window(theme, tmp_path / str(count), crowded(count)) as desk:
+            fleet = await fleet_of(desk)
+            devices = fleet.table.devices
+            # Sorted by what changes: of that, one value is made of each device, and no cell.
+            fleet.table.sort_by("round_trip")
+            await at_rest(fleet)
+            seen_before = {devices.key_at(row) for row in fleet.table.rows_in_sight()}
+            work.begin()
+            for number, (name, device) in enumerate(list(desk.state.devices.items()), 100):
+                desk.state.devices[name] = wholly_changed(device, number)
+            fleet.listing.show_devices(desk.state.devices.values())
+            await at_rest(fleet)
+            work.end()
+            seen_now = {devices.key_at(row) for row in fleet.table.rows_in_sight()}
+            assert work.made.keys() <= seen_before | seen_now, "no cell is made of a device out of sight"
+            made[devices.rowCount()] = sum(work.made.values())
+            assert on_screen(desk.window) == painted_anew(desk.window)
     assert made[COUNT] <= 1.5 * made[100]
 
 
 @pytest.mark.parametrize("sorted_by", ["device", "tools"])
-def test_rows_are_put_in_order_only_when_what_they_are_sorted_by_changes(
+async def test_rows_are_put_in_order_only_when_what_they_are_sorted_by_changes(
     theme: Theme, tmp_path: Path, sorted_by: str
 ) -> None:
     console = crowded()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = await fleet_of(desk)
         table, model = fleet.table, fleet.table.devices
         table.sort_by(sorted_by)
@@ -173,13 +169,11 @@ def test_rows_are_put_in_order_only_when_what_they_are_sorted_by_changes(
         assert table.marked_keys() == [chosen]
         await seen(lambda: on_screen(desk.window) == painted_anew(desk.window))
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_changes_that_never_pause_are_shown_all_the_same(theme: Theme, tmp_path: Path) -> None:
+async def test_changes_that_never_pause_are_shown_all_the_same(theme: Theme, tmp_path: Path) -> None:
     console = crowded()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = await fleet_of(desk)
         model = fleet.table.devices
         filled: list[int] = []
@@ -196,10 +190,8 @@ def test_changes_that_never_pause_are_shown_all_the_same(theme: Theme, tmp_path:
         # No change comes after these, and the newest is what stays.
         await seen(lambda: {device.tool_count for device in model.items} == {number})
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_one_column_more_is_one_line_in_one_place(
+async def test_one_column_more_is_one_line_in_one_place(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = Column(
@@ -207,7 +199,7 @@ def test_one_column_more_is_one_line_in_one_place(
     )
     monkeypatch.setattr(device_rows, "DEVICE_COLUMNS", (*DEVICE_COLUMNS, line))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, crowded(100)) as desk:
         fleet = await fleet_of(desk)
         model, last = fleet.table.devices, len(DEVICE_COLUMNS)
         assert model.headerData(last, Qt.Orientation.Horizontal) == "System"
@@ -218,8 +210,6 @@ def test_one_column_more_is_one_line_in_one_place(
         assert model.index(0, last).data() == device.platform
         fleet.table.choose(device.name)
         assert fleet.table.copy_marked().endswith(f"\t{device.platform}")
-
-    play(theme, tmp_path, crowded(100), scenario)
 
 
 @pytest.mark.parametrize("health", [Health.RECONNECTING, Health.OFFLINE])

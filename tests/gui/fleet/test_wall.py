@@ -28,7 +28,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago, make_devices, many_devices
 from tests.fakes.pictures import desktop_png
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.fleet.page import PanelPage
 
 
@@ -41,8 +41,10 @@ def wall_of(desk: ConsoleApplication) -> FleetScreen:
     return fleet
 
 
-def test_w_turns_the_table_into_the_wall_and_back_at_the_same_device(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_w_turns_the_table_into_the_wall_and_back_at_the_same_device(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -56,8 +58,6 @@ def test_w_turns_the_table_into_the_wall_and_back_at_the_same_device(theme: Them
         QTest.keyClick(fleet.wall, Qt.Key.Key_W)
         await seen(fleet.table.isVisible)
         assert fleet.table.current_key() == beside != "lab-lnx-03"
-
-    play(theme, tmp_path, story(), scenario)
 
 
 def test_production_is_the_first_group_and_stands_first_in_every_other(theme: Theme, tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_production_is_the_first_group_and_stands_first_in_every_other(theme: Th
         )
 
 
-def test_g_groups_by_something_else_and_x_closes_a_group(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_g_groups_by_something_else_and_x_closes_a_group(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = wall_of(desk)
         assert fleet.wall.wall_model.groups[0].name == "Production"
         QTest.keyClick(fleet.wall, Qt.Key.Key_G)
@@ -96,11 +96,9 @@ def test_g_groups_by_something_else_and_x_closes_a_group(theme: Theme, tmp_path:
         )
         assert fleet.wall.closed_groups == {"Linux"}
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_plus_minus_and_the_slider_change_the_size_within_bounds(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_plus_minus_and_the_slider_change_the_size_within_bounds(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = wall_of(desk)
         assert fleet.wall.tile_size == USUAL
         QTest.keyClick(fleet.wall, Qt.Key.Key_Plus)
@@ -113,11 +111,9 @@ def test_plus_minus_and_the_slider_change_the_size_within_bounds(theme: Theme, t
         assert fleet.wall.tile_size == MOST
         assert fleet.remembered("tile_size") == MOST
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_marked_devices_are_what_a_batch_is_made_for(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_marked_devices_are_what_a_batch_is_made_for(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = wall_of(desk)
         for name in ("lab-lnx-02", "lab-lnx-04"):
             fleet.wall.choose(name)
@@ -138,11 +134,9 @@ def test_marked_devices_are_what_a_batch_is_made_for(theme: Theme, tmp_path: Pat
         assert fleet.escape()
         await seen(lambda: fleet.run_button.text() == "Run on 24…")
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_enter_opens_the_panel_of_the_tile(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_enter_opens_the_panel_of_the_tile(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = wall_of(desk)
         fleet.wall.choose("edge-gw-11")
         QTest.keyClick(fleet.wall, Qt.Key.Key_Return)
@@ -151,19 +145,17 @@ def test_enter_opens_the_panel_of_the_tile(theme: Theme, tmp_path: Path) -> None
         assert fleet.escape()
         assert not fleet.panel.isVisible()
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_picture_can_be_taken_from_the_wall_while_the_panel_is_closed(theme: Theme, tmp_path: Path) -> None:
+async def test_a_picture_can_be_taken_from_the_wall_while_the_panel_is_closed(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = wall_of(desk)
         fleet.wall.choose("lab-lnx-02")
         QTest.keyClick(fleet.wall, Qt.Key.Key_T)
         await seen(lambda: "call" in console.asked)
-
-    play(theme, tmp_path, console, scenario)
 
 
 def test_old_pictures_say_their_age_and_offline_devices_show_none() -> None:
@@ -190,7 +182,7 @@ def test_an_old_picture_is_grey(theme: Theme) -> None:
     assert red.red() > 150
 
 
-def test_only_tiles_in_sight_are_painted_and_only_their_pictures_are_fetched(
+async def test_only_tiles_in_sight_are_painted_and_only_their_pictures_are_fetched(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole(many_devices(300), story().operators)
@@ -199,7 +191,7 @@ def test_only_tiles_in_sight_are_painted_and_only_their_pictures_are_fetched(
         blobs[name] = console.fake_journal.add_blob(f"picture {number}".encode())
         console.fleet[name] = device.model_copy(update={"picture": blobs[name], "picture_at": ago(1)})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         fleet = wall_of(desk)
         await seen(lambda: fleet.wall.painted_keys)
         assert len(fleet.wall.painted_keys) < 60
@@ -209,11 +201,9 @@ def test_only_tiles_in_sight_are_painted_and_only_their_pictures_are_fetched(
         fleet.wall.choose(last)
         await seen(lambda: last in fleet.wall.painted_keys)
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_tile_is_read_aloud_with_health_production_and_load(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_tile_is_read_aloud_with_health_production_and_load(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         fleet = wall_of(desk)
         model = fleet.wall.wall_model
         index = model.index_of("db-primary")
@@ -221,8 +211,6 @@ def test_a_tile_is_read_aloud_with_health_production_and_load(theme: Theme, tmp_
         assert words.startswith("db-primary, Online, Production")
         assert "CPU" in words
         assert "memory" in words
-
-    play(theme, tmp_path, story(), scenario)
 
 
 def test_bytes_that_are_no_picture_become_no_picture() -> None:
@@ -266,8 +254,10 @@ def test_tiles_never_overlap_and_every_arrow_ends_on_a_shown_tile(
     assert everything == shown
 
 
-def test_the_panel_shows_the_device_that_was_chosen_while_it_was_closed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_panel_shows_the_device_that_was_chosen_while_it_was_closed(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         # The wall shows no panel until it is asked for.
         fleet = wall_of(desk)
         before = fleet.listing.current_key()
@@ -277,5 +267,3 @@ def test_the_panel_shows_the_device_that_was_chosen_while_it_was_closed(theme: T
         fleet.show_as(False)
         assert fleet.panel.isVisible()
         assert (fleet.listing.current_key(), fleet.panel.device_name) == (other, other)
-
-    play(theme, tmp_path, story(), scenario)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
 from app.forms import SchemaForm
-from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
 from core.schema_forms import document, validator
 from core.schema_forms.patterns import safe_pattern
@@ -91,30 +91,27 @@ def nothing_is_remembered() -> None:
     safe_pattern.cache_clear()
 
 
-def play(theme: Theme, scenario: Callable[[SchemaForm], Coroutine[Any, Any, None]]) -> None:
-    """Play a scenario with a form, and hold each turn of the window's loop to its calls meanwhile."""
+@asynccontextmanager
+async def open_form(theme: Theme) -> AsyncIterator[SchemaForm]:
+    """A form, with each turn of the window's loop held to its calls."""
     app = QApplication.instance()
     assert isinstance(app, QApplication)
-
-    async def main() -> None:
-        form, pane = SchemaForm(), QScrollArea()
-        pane.setWidgetResizable(True)
-        pane.setWidget(form)
-        pane.resize(420, 700)
-        # As in a window: the application has no sheet of its own.
-        app.setStyleSheet("")
-        theme.dress(pane)
-        pane.show()
-        form.set_schema({"type": "object"})
-        await seen(lambda: form.is_checked)
-        with most_calls_a_turn(MOST_IN_A_TURN):
-            await scenario(form)
-        gone = asyncio.Event()
-        pane.destroyed.connect(gone.set)
-        pane.deleteLater()
-        await gone.wait()
-
-    run_on_qt(app, main())
+    form, pane = SchemaForm(), QScrollArea()
+    pane.setWidgetResizable(True)
+    pane.setWidget(form)
+    pane.resize(420, 700)
+    # As in a window: the application has no sheet of its own.
+    app.setStyleSheet("")
+    theme.dress(pane)
+    pane.show()
+    form.set_schema({"type": "object"})
+    await seen(lambda: form.is_checked)
+    with most_calls_a_turn(MOST_IN_A_TURN):
+        yield form
+    gone = asyncio.Event()
+    pane.destroyed.connect(gone.set)
+    pane.deleteLater()
+    await gone.wait()
 
 
 def first_input(form: SchemaForm) -> QWidget:
@@ -122,8 +119,10 @@ def first_input(form: SchemaForm) -> QWidget:
 
 
 @pytest.mark.parametrize("schema", WORST.values(), ids=WORST.keys())
-def test_the_window_goes_on_while_a_form_is_made_and_typed_in(theme: Theme, schema: dict[str, Any]) -> None:
-    async def scenario(form: SchemaForm) -> None:
+async def test_the_window_goes_on_while_a_form_is_made_and_typed_in(
+    theme: Theme, schema: dict[str, Any]
+) -> None:
+    async with open_form(theme) as form:
         nothing_is_remembered()
         form.set_schema({**schema})
         assert form.inputs()
@@ -131,5 +130,3 @@ def test_the_window_goes_on_while_a_form_is_made_and_typed_in(theme: Theme, sche
         await seen(lambda: form.is_built and form.is_checked)
         QTest.keyClicks(first_input(form), "2")
         await seen(lambda: form.is_checked)
-
-    play(theme, scenario)

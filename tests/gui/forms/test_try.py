@@ -15,7 +15,7 @@ from app.theme.theme import Theme
 from tests.fakes.console import FakeConsole
 from tests.fakes.slow_schema import LARGE, while_checking
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.forms.page import is_being_checked
 
 
@@ -39,10 +39,10 @@ async def tab_of(desk: ConsoleApplication) -> CallTab:
     return tab
 
 
-def test_a_call_waits_until_its_arguments_are_checked(theme: Theme, tmp_path: Path) -> None:
+async def test_a_call_waits_until_its_arguments_are_checked(theme: Theme, tmp_path: Path) -> None:
     console = console_with_a_slow_shell()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         tab = await tab_of(desk)
 
         async def press() -> None:
@@ -58,13 +58,11 @@ def test_a_call_waits_until_its_arguments_are_checked(theme: Theme, tmp_path: Pa
         await seen(lambda: "waits for your approval" in tab.outcome.text())
         assert console.asked.count("call") == 1
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_typing_on_while_a_call_waits_takes_the_press_back(theme: Theme, tmp_path: Path) -> None:
+async def test_typing_on_while_a_call_waits_takes_the_press_back(theme: Theme, tmp_path: Path) -> None:
     console = console_with_a_slow_shell()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         tab = await tab_of(desk)
 
         async def press_and_type() -> None:
@@ -84,15 +82,13 @@ def test_typing_on_while_a_call_waits_takes_the_press_back(theme: Theme, tmp_pat
             {"command": "uptime -p"}
         ]
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_what_is_wrong_keeps_the_call_from_leaving_when_it_becomes_known(
+async def test_what_is_wrong_keeps_the_call_from_leaving_when_it_becomes_known(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = console_with_a_slow_shell()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         tab = await tab_of(desk)
         QTest.keyClicks(tab.form.inputs()[0], "ls")
         tab.call.click()
@@ -101,13 +97,11 @@ def test_what_is_wrong_keeps_the_call_from_leaving_when_it_becomes_known(
         assert ("command",) in tab.form.errors
         assert "call" not in console.asked
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_another_tool_takes_the_press_back(theme: Theme, tmp_path: Path) -> None:
+async def test_another_tool_takes_the_press_back(theme: Theme, tmp_path: Path) -> None:
     console = console_with_a_slow_shell()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         tab = await tab_of(desk)
 
         async def press_and_choose() -> None:
@@ -119,5 +113,3 @@ def test_another_tool_takes_the_press_back(theme: Theme, tmp_path: Path) -> None
         await while_checking(press_and_choose)
         await seen(lambda: tab.form.is_checked)
         assert "call" not in console.asked
-
-    play(theme, tmp_path, console, scenario)

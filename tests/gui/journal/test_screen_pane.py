@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.journal.attachments_tab import MOST_TEXT, read_text
 from app.screens.targets import OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme
@@ -28,7 +27,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.journal_proof import entry_bytes, prove_entry
 from tests.fakes.pictures import desktop_png
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.journal.page import open_entry
 from tests.gui.page import visible
 
@@ -115,10 +114,10 @@ def test_the_steps_say_which_entries_are_below_each_hash(size: int) -> None:
         assert all((one.side == "right") == (one.first > index + 1) for one in steps)
 
 
-def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tmp_path: Path) -> None:
+async def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         seq = first_seq(console, "kind:command_refused")
         journal = await open_entry(desk, seq)
         journal.press(Qt.Key.Key_P)
@@ -130,10 +129,8 @@ def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tm
         QTest.mouseClick(proof.tree.more, Qt.MouseButton.LeftButton)
         assert proof.tree.more is None
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> None:
+async def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> None:
     console = story()
     honest = console.fake_journal.proof
 
@@ -142,33 +139,29 @@ def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> N
 
     console.fake_journal.proof = forged  # type: ignore[method-assign]  # the service lies here
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_entry(desk, first_seq(console, "kind:command_refused"), "proof")
         await seen(lambda: journal.screen.pane.proof.failure.isVisible())
         assert not journal.screen.pane.proof.verdict.isVisible()
         assert "does not lead" in journal.screen.pane.proof.failure.accessibleName()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> None:
+async def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fail_next["proof"] = ServiceError("The line broke.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_entry(desk, first_seq(console, "kind:command_refused"), "proof")
         await seen(lambda: "The line broke." in journal.screen.pane.proof.message.words())
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 # Entry and neighbours
 
 
-def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) -> None:
+async def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         seq = first_seq(console, "tool:screenshot kind:result_recorded")
         journal = await open_entry(desk, seq)
         entry = console.fake_journal.find(seq)
@@ -177,16 +170,14 @@ def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) ->
         titles = [label.text() for label in visible(journal.screen.pane, ElidedLabel)]
         assert any(one.startswith(f"screenshot on {entry.device}, {entry.run} step") for one in titles)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_path: Path) -> None:
+async def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     for number in range(40):
         call = "c-mine" if number in (20, 22) else f"c-{number}"
         console.write(Kind.COMMAND_SENT, "service", call_id=call, device="lab-lnx-01")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_entry(desk, 21, "around")
         table = journal.screen.pane.around.table
         await seen(lambda: table.rows_model.rowCount() == 21)
@@ -199,23 +190,21 @@ def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_p
         await seen(lambda: journal.shown == 23)
         assert journal.screen.pane.current_tab() == "around"
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 # Blobs
 
 
-def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, tmp_path: Path) -> None:
+async def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
-    journal = console.fake_journal
-    picture = journal.add_blob(desktop_png("lab-lnx-01", "linux"))
-    text = journal.add_blob(b"stdout of a command\nsecond line\n")
-    other = journal.add_blob(bytes(range(128, 256)))
+    kept = console.fake_journal
+    picture = kept.add_blob(desktop_png("lab-lnx-01", "linux"))
+    text = kept.add_blob(b"stdout of a command\nsecond line\n")
+    other = kept.add_blob(bytes(range(128, 256)))
     missing = "ab" * 32
     body = {"evidence": [{"blob": picture, "what": "screenshot"}]}
     console.write(Kind.RESULT_RECORDED, "service", blobs=[picture, text, other, missing], body=body)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_entry(desk, 1, "pictures")
         tab = journal.screen.pane.pictures
         assert journal.screen.pane.tabs.tabText(3) == "Pictures 4"
@@ -226,22 +215,18 @@ def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, t
         assert box.toPlainText() == "stdout of a command\nsecond line\n"
         assert "There is no blob abababababab." in notice.accessibleName()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_path: Path) -> None:
+async def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     blob = console.fake_journal.add_blob(b"text")
     console.write(Kind.RESULT_RECORDED, "service", blobs=[blob])
     console.fail_next["blob"] = JournalCorrupt("The blob is not what was stored.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_entry(desk, 1, "pictures")
         await seen(lambda: journal.screen.pane.pictures.findChildren(Notice))
         notice = journal.screen.pane.pictures.findChild(Notice)
         assert notice.accessibleName().startswith("The blob is not what was stored.")
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_long_text_is_cut_between_letters() -> None:
@@ -256,11 +241,11 @@ def test_a_long_text_is_cut_between_letters() -> None:
 
 
 @pytest.mark.parametrize("in_run", [True, False])
-def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_run: bool) -> None:
+async def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_run: bool) -> None:
     console = story()
     query = "run:r-0418 kind:result_recorded" if in_run else "kind:result_recorded tool:get_system_info"
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         seq = first_seq(console, query)
         journal = await open_entry(desk, seq)
         opened: list[Any] = []
@@ -277,11 +262,11 @@ def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_r
             assert not journal.screen.pane.run.isEnabled()
             assert "no run" in journal.screen.pane.run.toolTip()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         desk.window.open("journal", OpenQuery(""))
         screen: Any = desk.window.current
         await seen(lambda: screen.pane.entry is not None)
@@ -294,13 +279,11 @@ def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(theme: Th
         QTest.keyClick(screen.table, Qt.Key.Key_Return)
         assert screen.pane.isVisible()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, tmp_path: Path) -> None:
+async def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_entry(desk, 18_200, "proof")
         await seen(lambda: journal.screen.pane.proof.verdict.isVisible())
         before = console.asked.count("proof")
@@ -310,5 +293,3 @@ def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, t
         await seen(lambda: console.asked.count("proof") > before)
         await seen(lambda: journal.screen.pane.proof.verdict.isVisible())
         assert console.asked.count("proof") == before + 1
-
-    play_frame(theme, tmp_path, console, scenario)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.journal.query_terms import (
     completed,
     quoted_value,
@@ -29,14 +28,14 @@ from core.audit.query import TextTerm, parse_query
 from core.errors import ServiceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.journal.page import open_journal
 from tests.gui.page import button_named
 
 # The text
 
 
-def test_a_window_that_opens_on_the_journal_reads_it_when_the_service_answers(
+async def test_a_window_that_opens_on_the_journal_reads_it_when_the_service_answers(
     theme: Theme, tmp_path: Path
 ) -> None:
     answers = asyncio.Event()
@@ -45,7 +44,7 @@ def test_a_window_that_opens_on_the_journal_reads_it_when_the_service_answers(
         await answers.wait()
         return story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, door, wait=False) as desk:
         desk.window.open("journal")
         screen = desk.window.current
         assert isinstance(screen, JournalScreen)
@@ -54,8 +53,6 @@ def test_a_window_that_opens_on_the_journal_reads_it_when_the_service_answers(
         answers.set()
         await seen(lambda: screen.table.entries.rowCount() > 0)
         assert not screen.trouble.isVisible()
-
-    play_frame(theme, tmp_path, door, scenario, wait=False)
 
 
 def test_terms_are_found_with_their_quotes_and_negation() -> None:
@@ -129,10 +126,10 @@ def test_terms_are_added_once_and_taken_away() -> None:
 # The bar
 
 
-def test_the_beginning_of_a_key_offers_keys_and_tab_goes_on_to_its_values(
+async def test_the_beginning_of_a_key_offers_keys_and_tab_goes_on_to_its_values(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk)
         journal.type("ve")
         await seen(lambda: journal.offered)
@@ -148,13 +145,11 @@ def test_the_beginning_of_a_key_offers_keys_and_tab_goes_on_to_its_values(
         entries = journal.screen.table.entries
         assert {entries.cell(row, 7).text for row in range(entries.rowCount())} == {"unknown"}
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Path) -> None:
+async def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         journal.type("actor:ag")
         await seen(lambda: journal.offered)
@@ -164,24 +159,20 @@ def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Pat
         spoken = str(model.index(0, 0).data(Qt.ItemDataRole.AccessibleTextRole))
         assert spoken == f"agent:clerk, {console.fake_journal.facets('actor', 'ag', 1)[0].count}"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_enter_after_a_plain_word_looks_for_the_word(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_enter_after_a_plain_word_looks_for_the_word(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk)
         journal.type("s")
         await seen(lambda: journal.offered)
         journal.press_in_query(Qt.Key.Key_Return)
         assert journal.query == "s"
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
+async def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk)
         field = journal.screen.bar.field
         journal.type("tool:shell_execute actor:")
@@ -195,11 +186,11 @@ def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
         assert field.text() == "tool:shell_execute verdict:unknown"
         assert journal.query == "tool:shell_execute verdict:unknown"
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_enter_takes_what_an_arrow_chose_and_else_applies_what_is_typed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_enter_takes_what_an_arrow_chose_and_else_applies_what_is_typed(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk)
         field = journal.screen.bar.field
         journal.type("verdict:un")
@@ -214,13 +205,11 @@ def test_enter_takes_what_an_arrow_chose_and_else_applies_what_is_typed(theme: T
         QTest.keyClick(field, Qt.Key.Key_Return)
         assert field.text() == f"verdict:{chosen} "
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_an_error_is_said_under_the_bar_with_its_column_and_the_rows_stay(
+async def test_an_error_is_said_under_the_bar_with_its_column_and_the_rows_stay(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk)
         before = journal.rows
         journal.type("tool:screenshot statos:failure")
@@ -232,11 +221,9 @@ def test_an_error_is_said_under_the_bar_with_its_column_and_the_rows_stay(
         journal.press_in_query(Qt.Key.Key_Backspace)
         assert not journal.problem
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_term_that_is_still_being_typed_is_no_error(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_term_that_is_still_being_typed_is_no_error(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk)
         journal.type("kind:res")
         await journal.pause_typing()
@@ -244,33 +231,27 @@ def test_a_term_that_is_still_being_typed_is_no_error(theme: Theme, tmp_path: Pa
         journal.screen.table.setFocus()
         assert journal.problem, "whoever goes on is told"
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_the_count_says_how_many_of_how_many_and_how_long_it_took(theme: Theme, tmp_path: Path) -> None:
+async def test_the_count_says_how_many_of_how_many_and_how_long_it_took(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk, "tool:screenshot")
         count = len(console.fake_journal.matching("tool:screenshot"))
         await seen(lambda: journal.count_words == f"{count} of 18,204 entries, 3 ms")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_cross_brings_everything_back(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_cross_brings_everything_back(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk, "tool:screenshot")
         few = journal.rows
         QTest.mouseClick(button_named(journal.screen.bar, "Clear the query"), Qt.MouseButton.LeftButton)
         await seen(lambda: journal.query == "" and journal.settled)
         assert journal.rows > few
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk, "tool:screenshot")
         journal.look_for("status:failure")
         journal.look_for("")
@@ -284,12 +265,10 @@ def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, t
         QTest.keyClick(field, Qt.Key.Key_Down)
         assert field.text() == ""
 
-    play_frame(theme, tmp_path, story(), scenario)
-
 
 @pytest.mark.parametrize("keys", ["/", "Ctrl+F"])
-def test_keys_lead_into_the_query_and_escape_out_of_it(theme: Theme, tmp_path: Path, keys: str) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_keys_lead_into_the_query_and_escape_out_of_it(theme: Theme, tmp_path: Path, keys: str) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk)
         if keys == "/":
             journal.press(Qt.Key.Key_Slash)
@@ -303,11 +282,9 @@ def test_keys_lead_into_the_query_and_escape_out_of_it(theme: Theme, tmp_path: P
             assert journal.screen.escape()
         assert journal.screen.table.hasFocus()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         journal = await open_journal(desk, "tool:nothing status:failure")
         assert journal.screen.no_match.isVisible()
         words = [link.text() for link in journal.screen.no_match.ways()]
@@ -317,13 +294,11 @@ def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) 
         await seen(lambda: journal.screen.table.isVisible() and journal.query == "status:failure")
         assert journal.typed == "status:failure"
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: Path) -> None:
+async def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         await seen(lambda: journal.screen.histogram.buckets())
         number = next(n for n, one in enumerate(journal.screen.histogram.buckets()) if one.count)
@@ -335,13 +310,13 @@ def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: 
         assert journal.screen.feed.total >= count
         assert journal.screen.feed.total < len(console.fake_journal.entries)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_journal_that_cannot_be_read_says_so_and_can_be_read_again(theme: Theme, tmp_path: Path) -> None:
+async def test_a_journal_that_cannot_be_read_says_so_and_can_be_read_again(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         console.fail_next["entries"] = ServiceError("The line broke.")
         journal.look_for("tool:screenshot")
@@ -349,5 +324,3 @@ def test_a_journal_that_cannot_be_read_says_so_and_can_be_read_again(theme: Them
         assert "The line broke." in journal.trouble
         journal.screen.trouble.acted.emit("again")
         await seen(lambda: not journal.trouble)
-
-    play_frame(theme, tmp_path, console, scenario)

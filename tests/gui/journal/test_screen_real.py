@@ -9,7 +9,6 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.targets import OpenEntry, OpenQuery
 from app.theme.theme import Theme
 from app.widgets.banner import Notice
@@ -18,7 +17,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.service.console import Bucket, EntryPage, Facet, JournalChanged, Proof, VerifyReport
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 COUNT = 1_000
 
@@ -91,10 +90,10 @@ class DiskConsole(FakeConsole):
         return await self.disk.get_blob(sha256)
 
 
-def test_a_real_journal_is_searched_proved_and_verified(theme: Theme, tmp_path: Path) -> None:
+async def test_a_real_journal_is_searched_proved_and_verified(theme: Theme, tmp_path: Path) -> None:
     console = DiskConsole(tmp_path / "journal")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path / "home", console) as desk:
         await console.open_journal()
         desk.window.open("journal", OpenQuery("tool:screenshot verdict:confirmed dur:>100ms since:1h"))
         screen: Any = desk.window.current
@@ -120,13 +119,11 @@ def test_a_real_journal_is_searched_proved_and_verified(theme: Theme, tmp_path: 
         assert "1,000 entries, 1 blob," in screen.verify_banner.banner.words()
         await console.disk.close()
 
-    play_frame(theme, tmp_path / "home", console, scenario)
 
-
-def test_a_changed_entry_and_a_damaged_blob_are_found_out(theme: Theme, tmp_path: Path) -> None:
+async def test_a_changed_entry_and_a_damaged_blob_are_found_out(theme: Theme, tmp_path: Path) -> None:
     console = DiskConsole(tmp_path / "journal")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path / "home", console) as desk:
         await console.open_journal()
         change_entry(console.folder / "journal.db", 412)
         stored = next(path for path in console.folder.rglob(f"*{console.picture[4:]}*") if path.is_file())
@@ -142,8 +139,6 @@ def test_a_changed_entry_and_a_damaged_blob_are_found_out(theme: Theme, tmp_path
         screen.open_entry(COUNT, "pictures")
         await seen(lambda: screen.pane.pictures.findChildren(Notice))
         await console.disk.close()
-
-    play_frame(theme, tmp_path / "home", console, scenario)
 
 
 def change_entry(path: Path, seq: int) -> None:

@@ -15,7 +15,6 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.main import ConsoleApplication
 from app.screens.journal.entry_model import PAGES_KEPT, EntryModel
 from app.screens.journal.entry_table import EntryTable
 from app.screens.journal.entry_text import COLUMNS, DEVICE, KIND, TOOL, Present
@@ -26,7 +25,7 @@ from app.theme.theme import Theme
 from core.audit.entries import Kind
 from tests.fakes.long_journal import LongConsole, made_entry
 from tests.fakes.story import story
-from tests.fakes.window import PATIENCE_S, play_frame, seen
+from tests.fakes.window import PATIENCE_S, open_frame, seen
 from tests.fakes.work import calls_counted
 from tests.gui.journal.page import open_journal
 
@@ -145,13 +144,12 @@ def test_production_rows_follow_the_devices(qapp: QApplication) -> None:
 # A million
 
 
-def test_a_page_of_a_million_entries_takes_no_more_calls_than_a_page_of_a_thousand(
+async def test_a_page_of_a_million_entries_takes_no_more_calls_than_a_page_of_a_thousand(
     theme: Theme, tmp_path: Path
 ) -> None:
-    def calls_of_a_page(entries: int) -> int:
+    async def calls_of_a_page(entries: int) -> int:
         console, counts = LongConsole(entries), []
-
-        async def scenario(desk: ConsoleApplication) -> None:
+        async with open_frame(theme, tmp_path / str(entries), console) as desk:
             journal = await open_journal(desk)
             journal.screen.grab()
             # What is made once, such as entries and glyphs, is made before the last query, which counts.
@@ -164,17 +162,15 @@ def test_a_page_of_a_million_entries_takes_no_more_calls_than_a_page_of_a_thousa
                 page.forget()
                 assert len(console.queries) - asked == 1
                 counts.append(calls.count)
-
-        play_frame(theme, tmp_path / str(entries), console, scenario)
         return counts[-1]
 
-    assert calls_of_a_page(MILLION) < 1.3 * calls_of_a_page(FEW)
+    assert await calls_of_a_page(MILLION) < 1.3 * await calls_of_a_page(FEW)
 
 
-def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Path) -> None:
+async def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(MILLION)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         await scroll_down(journal.screen, 12_000)
         entries = journal.screen.table.entries
@@ -183,15 +179,13 @@ def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Pat
         journal.screen.table.verticalScrollBar().setValue(0)
         await seen(lambda: entries.entry_at(0) == made_entry(MILLION))
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_oldest_entry_is_one_key_away_and_the_scroll_bar_covers_the_whole_journal(
+async def test_the_oldest_entry_is_one_key_away_and_the_scroll_bar_covers_the_whole_journal(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = LongConsole(MILLION)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         entries, bar = journal.screen.table.entries, journal.screen.table.verticalScrollBar()
         await seen(lambda: entries.rowCount() == MILLION)
@@ -206,8 +200,6 @@ def test_the_oldest_entry_is_one_key_away_and_the_scroll_bar_covers_the_whole_jo
         assert abs(top - MILLION // 2) < 100
         journal.press(Qt.Key.Key_Home)
         await seen(lambda: journal.entry == made_entry(MILLION))
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_million_chosen_rows_do_not_stop_the_window_when_others_come(qtbot: QtBot, theme: Theme) -> None:
@@ -230,10 +222,10 @@ def test_a_million_chosen_rows_do_not_stop_the_window_when_others_come(qtbot: Qt
     assert table.current_key() == str(MILLION - 7)
 
 
-def test_the_end_of_a_filtered_journal_is_one_key_away(theme: Theme, tmp_path: Path) -> None:
+async def test_the_end_of_a_filtered_journal_is_one_key_away(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(60_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk, "tool:screenshot,write_file !kind:command_sent")
         asked = len(console.queries)
         journal.press(Qt.Key.Key_End)
@@ -244,14 +236,14 @@ def test_the_end_of_a_filtered_journal_is_one_key_away(theme: Theme, tmp_path: P
         assert [entries.seq_at(place) for place in (17_998, 17_999)] == [3, 1]
         assert len(console.queries) - asked < 8
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 @pytest.mark.parametrize("query", ["", "tool:screenshot"])
-def test_any_entry_is_gone_to_by_its_number_or_by_a_time(theme: Theme, tmp_path: Path, query: str) -> None:
+async def test_any_entry_is_gone_to_by_its_number_or_by_a_time(
+    theme: Theme, tmp_path: Path, query: str
+) -> None:
     console = LongConsole(100_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk, query)
         journal.press(Qt.Key.Key_G)
         await seen(journal.screen.go_to.isVisible)
@@ -270,8 +262,6 @@ def test_any_entry_is_gone_to_by_its_number_or_by_a_time(theme: Theme, tmp_path:
         assert not journal.screen.go_to.isVisible()
         assert journal.screen.table.hasFocus()
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 def test_what_may_be_gone_to_is_a_number_a_day_or_a_time() -> None:
     now = datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
@@ -287,10 +277,10 @@ def test_what_may_be_gone_to_is_a_number_a_day_or_a_time() -> None:
         assert place_in(text, now) == wanted, text
 
 
-def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> None:
+async def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(MILLION)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         held = console.hold_back("entries")
         bar = journal.screen.table.verticalScrollBar()
@@ -303,13 +293,11 @@ def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> 
         held.set()
         await seen(lambda: entries.entry_at(entries.rowCount() - 1) == made_entry(1))
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Path) -> None:
+async def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         held = console.hold_back("entries")
         journal.look_for("seq:1..10")
@@ -318,16 +306,14 @@ def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Pa
         await seen(lambda: journal.settled)
         assert keys_in(journal.screen) == [str(seq) for seq in range(30, 20, -1)]
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 # What is new
 
 
-def test_new_entries_wait_above_while_the_view_is_elsewhere(theme: Theme, tmp_path: Path) -> None:
+async def test_new_entries_wait_above_while_the_view_is_elsewhere(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         journal.screen.table.verticalScrollBar().setValue(1_000)
         journal.screen.table.choose_seq(4_955)
@@ -343,13 +329,11 @@ def test_new_entries_wait_above_while_the_view_is_elsewhere(theme: Theme, tmp_pa
         assert journal.chosen == "4955"
         assert journal.screen.table.at_top()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path: Path) -> None:
+async def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         journal.screen.table.choose_seq(4_990)
         console.grow(3)
@@ -358,13 +342,11 @@ def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path:
         assert journal.screen.table.at_top()
         assert journal.screen.feed.total == 5_003
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) -> None:
+async def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         journal.screen.table.choose_seq(4_990)
         await seen(lambda: journal.entry == made_entry(4_990))
@@ -374,16 +356,14 @@ def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) ->
         assert seqs == list(range(5_700, 5_700 - len(seqs), -1))
         assert journal.entry == made_entry(4_990), "what somebody reads stays"
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 # Rows in words
 
 
-def test_rows_say_what_happened_in_words_and_colours(theme: Theme, tmp_path: Path) -> None:
+async def test_rows_say_what_happened_in_words_and_colours(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk, "kind:command_refused")
         cell: Any = journal.screen.table.entries.cell(0, KIND)
         assert (cell.text, cell.tone) == ("command refused", "fail")
@@ -392,40 +372,34 @@ def test_rows_say_what_happened_in_words_and_colours(theme: Theme, tmp_path: Pat
         await seen(lambda: journal.query == "kind:device_lost" and journal.settled)
         assert journal.screen.table.entries.cell(0, KIND).tone == "warn"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path: Path) -> None:
+async def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk, "call:c-0419-1 kind:approval_requested")
         assert journal.screen.table.entries.cell(0, 7).text == "waiting"
         await desk.link.ask(lambda door: door.service.stop_all())
         await seen(lambda: not desk.state.approvals)
         await seen(lambda: journal.screen.table.entries.cell(0, 7).text == "")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) -> None:
+async def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.write(Kind.RESULT_RECORDED, "service", tool="rm\u202egnp.exe\nsecond", device="lab-lnx-01")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         assert journal.screen.table.entries.cell(0, TOOL).text == "rm[U+202E]gnp.exe[U+000A]second"
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 # Copying and filtering
 
 
-def test_rows_are_copied_as_tab_separated_lines(theme: Theme, tmp_path: Path) -> None:
+async def test_rows_are_copied_as_tab_separated_lines(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         journal.screen.table.setFocus()
         journal.screen.table.choose_seq(4_999)
@@ -436,13 +410,11 @@ def test_rows_are_copied_as_tab_separated_lines(theme: Theme, tmp_path: Path) ->
         assert lines[0][2:6] == ["result recorded", "lab-lnx-05", "device", "read_file"]
         assert {len(line) for line in lines} == {len(COLUMNS) - 1}
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_rows_that_were_let_go_are_read_again_to_be_copied(theme: Theme, tmp_path: Path) -> None:
+async def test_rows_that_were_let_go_are_read_again_to_be_copied(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(20_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         await scroll_down(journal.screen, 9_000)
         assert journal.screen.table.entries.entry_at(3) is None
@@ -452,16 +424,14 @@ def test_rows_that_were_let_go_are_read_again_to_be_copied(theme: Theme, tmp_pat
         first = json.loads(QGuiApplication.clipboard().text().splitlines()[3])
         assert first == made_entry(19_997).model_dump(mode="json")
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 @pytest.mark.parametrize(("word", "sign"), [("Only", ""), ("Without", "!")])
-def test_the_menu_filters_by_the_value_that_is_pointed_at(
+async def test_the_menu_filters_by_the_value_that_is_pointed_at(
     theme: Theme, tmp_path: Path, word: str, sign: str
 ) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         entry = journal.screen.table.entries.entry_at(2)
         menu = journal.screen.table.menu_for(2, DEVICE)
@@ -473,16 +443,14 @@ def test_the_menu_filters_by_the_value_that_is_pointed_at(
         assert (devices == {entry.device}) == (word == "Only")
         menu.deleteLater()
 
-    play_frame(theme, tmp_path, console, scenario)
-
 
 # Being sent here
 
 
-def test_an_entry_far_down_is_shown_among_its_neighbours(theme: Theme, tmp_path: Path) -> None:
+async def test_an_entry_far_down_is_shown_among_its_neighbours(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(MILLION)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("journal", OpenEntry(412_345, "proof"))
         screen: Any = desk.window.current
         await seen(lambda: screen.pane.entry == made_entry(412_345))
@@ -490,30 +458,24 @@ def test_an_entry_far_down_is_shown_among_its_neighbours(theme: Theme, tmp_path:
         assert screen.bar.field.text() == "seq:412295..412395"
         assert screen.pane.current_tab() == "proof"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_entry_that_is_not_there_is_said_not_to_be(theme: Theme, tmp_path: Path) -> None:
+async def test_an_entry_that_is_not_there_is_said_not_to_be(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("journal", OpenEntry(5_020))
         screen: Any = desk.window.current
         await seen(lambda: "There is no entry 5,020." in screen.trouble.words())
         assert screen.table.entries.newest == 5_000
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_narrow_panes_let_actor_and_tool_share_a_column(theme: Theme, tmp_path: Path) -> None:
+async def test_narrow_panes_let_actor_and_tool_share_a_column(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console, size=(1024, 640)) as desk:
         journal = await open_journal(desk)
         shown = {c.title for n, c in enumerate(COLUMNS) if not journal.screen.table.isColumnHidden(n)}
         assert "Actor, tool" in shown
         assert not shown & {"Actor", "Tool"}
         assert {"Entry", "Device", "Outcome"} <= shown
         assert not journal.screen.histogram.isVisible(), "low windows have no bars"
-
-    play_frame(theme, tmp_path, console, scenario, size=(1024, 640))

@@ -9,7 +9,6 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.journal.screen import JournalScreen
 from app.theme.theme import Theme
 from core.errors import ServiceError
@@ -17,7 +16,7 @@ from core.service.console import JournalChanged, VerifyReport, WorkProgressed
 from tests.fakes.console import FakeConsole
 from tests.fakes.journal import stamp
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.journal.page import open_journal
 from tests.gui.page import link_in
 
@@ -31,10 +30,10 @@ def link_of(screen: JournalScreen, words: str) -> Any:
     return link_in(screen.verify_banner, words)
 
 
-def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tmp_path: Path) -> None:
+async def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         held = console.hold_back("verify")
         journal.press(Qt.Key.Key_V)
@@ -58,15 +57,13 @@ def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tm
         assert words.endswith(" in 0.40 s")
         assert console.asked.count("verify") == 1
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
+async def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.activateWindow()
         journal = await open_journal(desk)
         tell(console, verified_at=None, verified_ok=None)
@@ -84,33 +81,27 @@ def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
         held.set()
         await seen(lambda: not journal.screen.verify_banner.running)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         journal = await open_journal(desk)
         assert journal.banner_kind == "warn"
         assert "Not verified yet." in journal.banner
         QTest.mouseClick(link_of(journal.screen, "Verify now"), Qt.MouseButton.LeftButton)
         await seen(lambda: journal.banner_kind == "ok")
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_a_verification_older_than_a_day_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
+async def test_a_verification_older_than_a_day_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
     console = story()
     tell(console, verified_at=stamp(datetime.now(UTC) - timedelta(hours=25)))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         assert journal.banner_kind == "warn"
         assert "more than a day ago" in journal.banner
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
+async def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
@@ -124,7 +115,7 @@ def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
 
     console.answer("verify", failing)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         journal.screen.verify_act.trigger()
         await seen(lambda: journal.banner_kind == "fail")
@@ -137,28 +128,24 @@ def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
         QTest.mouseClick(link_of(journal.screen, "Show entry"), Qt.MouseButton.LeftButton)
         await seen(lambda: journal.shown == 18_010)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
+async def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
     console.fail_next["verify"] = ServiceError("The line broke.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         journal.screen.verify_act.trigger()
         await seen(lambda: journal.banner.startswith("Not verified. The line broke."))
         assert journal.banner_kind == "warn"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
+async def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         assert not journal.unwritable
         tell(console, writable=False, problem="database or disk is full")
@@ -169,13 +156,13 @@ def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, 
         tell(console, writable=True, problem="")
         await seen(lambda: not journal.unwritable)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_banner_says_how_many_of_how_many_entries_are_verified(theme: Theme, tmp_path: Path) -> None:
+async def test_the_banner_says_how_many_of_how_many_entries_are_verified(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         journal = await open_journal(desk)
         now = datetime.now(UTC).isoformat()
         banner = journal.screen.verify_banner.banner
@@ -184,5 +171,3 @@ def test_the_banner_says_how_many_of_how_many_entries_are_verified(theme: Theme,
         tell(console, entries=9_216)
         await seen(lambda: banner.words().startswith("19 of 9,216 entries verify. 9,197 newer not looked at"))
         assert banner.kind == "warn"
-
-    play_frame(theme, tmp_path, console, scenario)

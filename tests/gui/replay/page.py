@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -18,7 +19,7 @@ from core.audit.entries import Entry, Kind
 from tests.fakes.bay_count import DEVICE, RUN
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 KEYS = Qt.Key
 PLAIN = Qt.KeyboardModifier.NoModifier
@@ -89,33 +90,27 @@ class ReplayPage:
         QTest.keyClicks(self.screen.head.search, words)
 
 
-Scenario = Callable[[ConsoleApplication, ReplayPage, FakeConsole], Awaitable[None]]
-
-
 def open_replay(desk: ConsoleApplication, at: int | None = None, run: str | None = RUN) -> ReplayPage:
     """Bring Replay to the front: a run at an entry, or the latest run where `run` is None."""
     desk.window.open("replay", OpenReplay(run=run, at=at) if run is not None else None)
     return ReplayPage(desk)
 
 
-def replay(
+@asynccontextmanager
+async def on_bay_count(
     theme: Theme,
     folder: Path,
-    scenario: Scenario,
     at: tuple[str, str] | None = None,
     console: FakeConsole | None = None,
     size: tuple[int, int] = (1440, 900),
-) -> None:
-    """Play a scenario on the bay count, the playhead on one stage of one command."""
+) -> AsyncIterator[tuple[ConsoleApplication, ReplayPage, FakeConsole]]:
+    """A window, and Replay in it on the bay count, the playhead on one stage of one command."""
     told = console or story()
-
-    async def whole(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, folder, told, size) as desk:
         page = open_replay(desk, entries_of(told, at[0])[at[1]].seq if at else None)
         await seen(lambda: page.moments and page.shows_run)
         await seen(lambda: QApplication.focusWidget() is page.screen.film)
-        await scenario(desk, page, told)
-
-    play_frame(theme, folder, told, whole, size)
+        yield desk, page, told
 
 
 def entries_of(console: FakeConsole, call: str) -> dict[str, Entry]:

@@ -9,7 +9,6 @@ import pytest
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.replay import timeline_loader
 from app.screens.targets import OpenReplay
 from app.theme.theme import Theme
@@ -21,21 +20,19 @@ from tests.fakes.bay_count import RUN
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
-from tests.gui.replay.page import KEYS, ReplayPage, add_entry, entries_of, open_replay, replay
+from tests.fakes.window import open_frame, seen
+from tests.gui.replay.page import KEYS, add_entry, entries_of, on_bay_count, open_replay
 
 
-def test_without_a_target_the_latest_run_opens_at_its_end(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_without_a_target_the_latest_run_opens_at_its_end(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         page = open_replay(desk, run=None)
         await seen(lambda: page.moments)
         assert page.run == desk.state.runs_newest_first()[0].id
         assert page.place == page.moments - 1
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_before_the_service_answers_the_screen_does_not_say_that_nothing_has_run(
+async def test_before_the_service_answers_the_screen_does_not_say_that_nothing_has_run(
     theme: Theme, tmp_path: Path
 ) -> None:
     answers = asyncio.Event()
@@ -44,19 +41,17 @@ def test_before_the_service_answers_the_screen_does_not_say_that_nothing_has_run
         await answers.wait()
         return FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, door, wait=False) as desk:
         page = open_replay(desk, run=None)
         assert "What has run is not known." in page.words
         answers.set()
         await seen(lambda: "Nothing has run yet." in page.words)
 
-    play_frame(theme, tmp_path, door, scenario, wait=False)
 
-
-def test_with_no_run_at_all_the_screen_says_what_will_appear(theme: Theme, tmp_path: Path) -> None:
+async def test_with_no_run_at_all_the_screen_says_what_will_appear(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = open_replay(desk, run=None)
         assert not page.shows_run
         assert "Nothing has run yet." in page.words
@@ -64,11 +59,9 @@ def test_with_no_run_at_all_the_screen_says_what_will_appear(theme: Theme, tmp_p
         await console.runs.call("lab-lnx-01", "screenshot", {})
         await seen(lambda: page.shows_run)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_arrow_keys_step_through_the_entries_and_stay_at_the_ends(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_arrow_keys_step_through_the_entries_and_stay_at_the_ends(theme: Theme, tmp_path: Path) -> None:
+    async with on_bay_count(theme, tmp_path) as (_, page, _):
         page.press(KEYS.Key_Home)
         assert page.place == 0
         page.press(KEYS.Key_Left)
@@ -81,11 +74,10 @@ def test_arrow_keys_step_through_the_entries_and_stay_at_the_ends(theme: Theme, 
         assert page.place == page.moments - 1
         assert not page.screen.transport.next.isEnabled()
 
-    replay(theme, tmp_path, scenario)
 
-
-def test_n_goes_to_changes_only_and_says_when_there_is_none(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_n_goes_to_changes_only_and_says_when_there_is_none(theme: Theme, tmp_path: Path) -> None:
+    # The last step's picture is the same as the one before it: it is no change.
+    async with on_bay_count(theme, tmp_path) as (_, page, console):
         changed = [entries_of(console, call)["result_recorded"].seq for call in ("04", "07", "09")]
         page.press(KEYS.Key_Home)
         visited = []
@@ -99,12 +91,9 @@ def test_n_goes_to_changes_only_and_says_when_there_is_none(theme: Theme, tmp_pa
         page.press(KEYS.Key_N, Qt.KeyboardModifier.ShiftModifier)
         assert page.seq == changed[1]
 
-    # The last step's picture is the same as the one before it: it is no change.
-    replay(theme, tmp_path, scenario)
 
-
-def test_a_click_on_a_frame_goes_to_its_entry(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_a_click_on_a_frame_goes_to_its_entry(theme: Theme, tmp_path: Path) -> None:
+    async with on_bay_count(theme, tmp_path) as (_, page, _):
         page.press(KEYS.Key_Home)
         number = 3
         place = page.screen.film.frame_rect(number).center().toPoint()
@@ -112,13 +101,11 @@ def test_a_click_on_a_frame_goes_to_its_entry(theme: Theme, tmp_path: Path) -> N
         assert page.seq == page.reel.frames[number].seq
         assert page.screen.film.current == number
 
-    replay(theme, tmp_path, scenario)
 
-
-def test_dragging_in_the_lanes_scrubs_and_on_the_axis_zooms_until_escape(
+async def test_dragging_in_the_lanes_scrubs_and_on_the_axis_zooms_until_escape(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+    async with on_bay_count(theme, tmp_path) as (_, page, console):
         lanes = page.screen.lanes
         asked = entries_of(console, "08")["approval_requested"]
         at = page.reel.ats[page.reel.at_seq(asked.seq)]
@@ -136,11 +123,9 @@ def test_dragging_in_the_lanes_scrubs_and_on_the_axis_zooms_until_escape(
         page.press(KEYS.Key_Escape)
         assert lanes.range() == whole
 
-    replay(theme, tmp_path, scenario)
 
-
-def test_a_search_jumps_to_the_moments_that_hold_its_words(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_a_search_jumps_to_the_moments_that_hold_its_words(theme: Theme, tmp_path: Path) -> None:
+    async with on_bay_count(theme, tmp_path) as (_, page, console):
         page.press(KEYS.Key_Home)
         page.press(KEYS.Key_Slash)
         assert page.screen.head.search.hasFocus()
@@ -154,11 +139,11 @@ def test_a_search_jumps_to_the_moments_that_hold_its_words(theme: Theme, tmp_pat
         assert page.found == "nothing found"
         assert page.screen.head.search.property("state") == "fail"
 
-    replay(theme, tmp_path, scenario)
 
-
-def test_playing_goes_on_by_itself_skips_idle_time_and_stops_at_the_end(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_playing_goes_on_by_itself_skips_idle_time_and_stops_at_the_end(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with on_bay_count(theme, tmp_path) as (_, page, console):
         asked = page.reel.at_seq(entries_of(console, "08")["approval_requested"].seq)
         assert page.reel.delay(asked, 1.0, skip_idle=True) == 2.0
         assert page.reel.delay(asked, 1.0, skip_idle=False) == pytest.approx(82.0)
@@ -173,11 +158,9 @@ def test_playing_goes_on_by_itself_skips_idle_time_and_stops_at_the_end(theme: T
         await seen(lambda: not page.screen.playing)
         assert page.place == page.moments - 1
 
-    replay(theme, tmp_path, scenario)
 
-
-def test_stepping_by_hand_stops_playing(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_stepping_by_hand_stops_playing(theme: Theme, tmp_path: Path) -> None:
+    async with on_bay_count(theme, tmp_path) as (desk, page, _):
         page.press(KEYS.Key_Home)
         page.press(KEYS.Key_Space)
         assert page.screen.playing
@@ -188,26 +171,22 @@ def test_stepping_by_hand_stops_playing(theme: Theme, tmp_path: Path) -> None:
         desk.window.open("fleet")
         assert not page.screen.playing
 
-    replay(theme, tmp_path, scenario)
 
-
-def test_the_entry_number_opens_the_journal(
+async def test_the_entry_number_opens_the_journal(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+    async with on_bay_count(theme, tmp_path, ("09", "result_recorded")) as (desk, page, _):
         opened: list[tuple[str, object]] = []
         monkeypatch.setattr(desk.window, "open", lambda name, target=None: opened.append((name, target)))
         QTest.mouseClick(page.screen.details.entry, Qt.MouseButton.LeftButton)
         assert opened[0][0] == "journal"
         assert getattr(opened[0][1], "seq", None) == page.seq
 
-    replay(theme, tmp_path, scenario, ("09", "result_recorded"))
 
-
-def test_a_run_that_goes_on_is_followed_at_its_end_and_left_alone_elsewhere(
+async def test_a_run_that_goes_on_is_followed_at_its_end_and_left_alone_elsewhere(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+    async with on_bay_count(theme, tmp_path) as (_, page, console):
         count = page.moments
         page.press(KEYS.Key_End)
         entry = add_entry(console)
@@ -222,17 +201,15 @@ def test_a_run_that_goes_on_is_followed_at_its_end_and_left_alone_elsewhere(
         assert page.seq == kept
         assert page.place == 5
 
-    replay(theme, tmp_path, scenario)
 
-
-def test_many_changes_of_a_run_are_read_once(
+async def test_many_changes_of_a_run_are_read_once(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Longer than the test: it ends the pause itself.
     pause_ms = 600_000
     monkeypatch.setattr(timeline_loader, "RELOAD_MS", pause_ms)
 
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+    async with on_bay_count(theme, tmp_path) as (desk, page, console):
         count, before = page.moments, console.asked.count("timeline")
         changes: list[str] = []
         desk.state.runs_changed.connect(changes.append)
@@ -251,13 +228,11 @@ def test_many_changes_of_a_run_are_read_once(
         await seen(lambda: page.moments == count + 50)
         assert console.asked.count("timeline") == before + 1
 
-    replay(theme, tmp_path, scenario)
-
 
 # The off-screen platform says this of every pop-up.
 @pytest.mark.qt_log_ignore("This plugin does not support")
-def test_the_chooser_finds_runs_and_entries_by_keyboard(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_the_chooser_finds_runs_and_entries_by_keyboard(theme: Theme, tmp_path: Path) -> None:
+    async with on_bay_count(theme, tmp_path) as (_, page, _):
         page.press(KEYS.Key_O)
         chooser = page.screen.chooser
         assert chooser.isVisible()
@@ -272,13 +247,11 @@ def test_the_chooser_finds_runs_and_entries_by_keyboard(theme: Theme, tmp_path: 
         await seen(lambda: page.run is None)
         assert page.seq == 18_000
 
-    replay(theme, tmp_path, scenario)
 
-
-def test_a_timeline_that_cannot_be_read_is_said_in_its_place(theme: Theme, tmp_path: Path) -> None:
+async def test_a_timeline_that_cannot_be_read_is_said_in_its_place(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         console.fail_next["timeline"] = ServiceError("The line broke.")
         page = open_replay(desk)
         await seen(lambda: "The line broke." in page.words)
@@ -286,11 +259,9 @@ def test_a_timeline_that_cannot_be_read_is_said_in_its_place(theme: Theme, tmp_p
         desk.window.open("replay", OpenReplay(run=RUN))
         await seen(lambda: page.shows_run)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_low_window_puts_head_and_transport_into_one_row(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_a_low_window_puts_head_and_transport_into_one_row(theme: Theme, tmp_path: Path) -> None:
+    async with on_bay_count(theme, tmp_path, size=(1280, 720)) as (desk, page, _):
         assert page.screen.head.isAncestorOf(page.screen.transport)
         assert page.screen.head.height() == 44
         assert page.screen.film.height() == 84
@@ -301,11 +272,11 @@ def test_a_low_window_puts_head_and_transport_into_one_row(theme: Theme, tmp_pat
         await seen(lambda: page.screen.film.height() == 84)
         assert not page.screen.head.isAncestorOf(page.screen.transport)
 
-    replay(theme, tmp_path, scenario, size=(1280, 720))
 
-
-def test_a_search_finds_the_texts_of_results_and_says_what_it_searches(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_a_search_finds_the_texts_of_results_and_says_what_it_searches(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with on_bay_count(theme, tmp_path) as (desk, page, console):
         body = {"result": {"result": {"stdout": "a flux capacitor", "stored": {}}}}
         body["result"]["result"]["stored"] = {
             "blob": "gone",
@@ -326,14 +297,12 @@ def test_a_search_finds_the_texts_of_results_and_says_what_it_searches(theme: Th
         page.screen.head.search.setText("capacitor nowhere")
         await seen(lambda: page.found.startswith("nothing found, 1 text"))
 
-    replay(theme, tmp_path, scenario)
 
-
-def test_results_that_cannot_be_searched_are_said_beside_what_is_found(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication, page: ReplayPage, console: FakeConsole) -> None:
+async def test_results_that_cannot_be_searched_are_said_beside_what_is_found(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with on_bay_count(theme, tmp_path) as (_, page, console):
         console.fail_next["find_in_results"] = ServiceError("The line dropped.")
         page.search("harbour approved")
         await seen(lambda: "results not searched: The line dropped." in page.found)
         assert page.found.startswith("1 of 1")
-
-    replay(theme, tmp_path, scenario)

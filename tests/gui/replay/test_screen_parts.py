@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from PySide6.QtCore import QPointF, QRectF, QSize
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
-from app.main import ConsoleApplication
 from app.screens.replay.film_strip import FilmStrip
 from app.screens.replay.images import ImageDifference, ImagePair, Job, Problem, ReplayImages, ScaledImage
 from app.screens.replay.moment_facts import moment_facts
@@ -25,7 +25,7 @@ from app.screens.replay.timeline_view import TimelineView
 from app.theme.theme import Theme
 from core.replay.models import Frame, Moment, Span, Timeline
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 BEGAN = "2026-01-01T10:35:04.500000Z"
 
@@ -193,25 +193,22 @@ def png(boxes: list[tuple[int, int, int, int]], size: tuple[int, int] = (640, 40
     return out.getvalue()
 
 
-def shelf_of(
-    theme: Theme, folder: Path, console: FakeConsole, scenario: Callable[[ReplayImages], Awaitable[None]]
-) -> None:
-    async def whole(desk: ConsoleApplication) -> None:
+@asynccontextmanager
+async def open_shelf(theme: Theme, folder: Path, console: FakeConsole) -> AsyncIterator[ReplayImages]:
+    async with open_frame(theme, folder, console) as desk:
         shelf = ReplayImages(desk.link)
-        await scenario(shelf)
+        yield shelf
         shelf.stop()
         shelf.deleteLater()
 
-    play_frame(theme, folder, console, whole)
 
-
-def test_changes_far_apart_are_places_of_their_own(theme: Theme, tmp_path: Path) -> None:
+async def test_changes_far_apart_are_places_of_their_own(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     before = console.fake_journal.add_blob(png([]))
     after = console.fake_journal.add_blob(png([(16, 16, 60, 40), (70, 20, 90, 40), (500, 300, 520, 320)]))
     other = console.fake_journal.add_blob(png([], (320, 200)))
 
-    async def scenario(shelf: ReplayImages) -> None:
+    async with open_shelf(theme, tmp_path, console) as shelf:
         shelf.want("test", [ImagePair(before, after), ImagePair(before, other), ScaledImage(after, 128, 80)])
         await seen(lambda: shelf.spots(before, after) and shelf.spots(before, other))
         spots = shelf.spots(before, after)
@@ -227,15 +224,13 @@ def test_changes_far_apart_are_places_of_their_own(theme: Theme, tmp_path: Path)
         assert isinstance(small, QImage)
         assert (small.width(), small.height()) == (128, 80)
 
-    shelf_of(theme, tmp_path, console, scenario)
 
-
-def test_what_is_wanted_later_replaces_what_was_wanted_before(theme: Theme, tmp_path: Path) -> None:
+async def test_what_is_wanted_later_replaces_what_was_wanted_before(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     shas = [console.fake_journal.add_blob(png([(0, 0, number, number)])) for number in range(40)]
     gate = console.hold_back("blob")
 
-    async def scenario(shelf: ReplayImages) -> None:
+    async with open_shelf(theme, tmp_path, console) as shelf:
         first: list[Job] = list(shas[:39])
         shelf.want("test", first)
         shelf.want("test", [shas[39]])
@@ -243,16 +238,16 @@ def test_what_is_wanted_later_replaces_what_was_wanted_before(theme: Theme, tmp_
         await seen(lambda: shelf.picture(shas[39]))
         assert console.asked.count("blob") <= 5
 
-    shelf_of(theme, tmp_path, console, scenario)
 
-
-def test_a_failed_picture_is_tried_again_only_after_a_reconnection(theme: Theme, tmp_path: Path) -> None:
+async def test_a_failed_picture_is_tried_again_only_after_a_reconnection(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole()
     data = png([])
     sha = console.fake_journal.add_blob(data)
     del console.fake_journal.blobs[sha]
 
-    async def scenario(shelf: ReplayImages) -> None:
+    async with open_shelf(theme, tmp_path, console) as shelf:
         shelf.want("test", [sha])
         await seen(lambda: isinstance(shelf.picture(sha), Problem))
         console.fake_journal.blobs[sha] = data
@@ -261,8 +256,6 @@ def test_a_failed_picture_is_tried_again_only_after_a_reconnection(theme: Theme,
         shelf.forget_problems()
         shelf.want("test", [sha])
         await seen(lambda: isinstance(shelf.picture(sha), QImage))
-
-    shelf_of(theme, tmp_path, console, scenario)
 
 
 def many(count: int) -> TimelineIndex:

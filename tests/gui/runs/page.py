@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from core.service.wishes import pairing_change
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.remote_device import RemoteDevice, paired, stands
 from tests.fakes.window import seen
-from tests.fakes.window_on_service import Bay, play_on_service
+from tests.fakes.window_on_service import Bay, open_on_service
 from tests.gui.page import button_named, visible
 
 TRUSTED = 'profile = "trusted"\n'
@@ -154,21 +154,14 @@ class RunsPage:
             yield device
 
 
-def play_runs(
-    theme: Theme,
-    folder: Path,
-    scenario: Callable[[RunsPage], Coroutine[Any, Any, None]],
-    policy: str = TRUSTED,
-) -> None:
-    """Play a scenario; this computer may write in `work` only."""
+@asynccontextmanager
+async def open_runs(theme: Theme, folder: Path, policy: str = TRUSTED) -> AsyncIterator[RunsPage]:
+    """The window on a service; this computer may write in `work` only."""
     work = folder / "work"
     work.mkdir()
     home = Home(folder / "home").create()
     (home.device_state / "device.toml").write_text(
         f'roots = ["{work}"]\ntools_off = ["shell_execute_read"]\n'
     )
-
-    async def begun(bay: Bay) -> None:
-        await scenario(RunsPage(bay, work))
-
-    play_on_service(theme, folder, begun, policy=policy)
+    async with open_on_service(theme, folder, policy=policy) as bay:
+        yield RunsPage(bay, work)

@@ -11,7 +11,7 @@ from app.screens.runs.resume_dialog import ResumeDialog
 from app.theme.theme import Theme
 from core.batch.models import CellState, RunState
 from tests.fakes.window import seen
-from tests.gui.runs.page import UNTIL, RunsPage, play_runs
+from tests.gui.runs.page import UNTIL, open_runs
 
 
 def read(step: str, path: Path) -> dict[str, Any]:
@@ -26,8 +26,8 @@ def wait_for(step: str, gate: Path) -> dict[str, Any]:
     return {"id": step, "tool": "shell_execute", "with": {"command": UNTIL.format(gate), "timeout": 300}}
 
 
-def test_space_pauses_a_run_and_lets_it_go_on(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_space_pauses_a_run_and_lets_it_go_on(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         gate, note = page.work / "gate", page.work / "note"
         await page.start(wait_for("first", gate), write("second", note, "x"))
         await page.approve()
@@ -45,11 +45,11 @@ def test_space_pauses_a_run_and_lets_it_go_on(theme: Theme, tmp_path: Path) -> N
         assert note.read_text() == "x"
         assert page.buttons() == ["Undo…", "Replay"]
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_one_step_is_cancelled_after_a_question_and_the_rest_goes_on(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_one_step_is_cancelled_after_a_question_and_the_rest_goes_on(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note = page.work / "note"
         run = await page.start(
             wait_for("first", page.work / "never"), write("second", note, "x"), on_failure="continue"
@@ -70,11 +70,9 @@ def test_one_step_is_cancelled_after_a_question_and_the_rest_goes_on(theme: Them
         await seen(lambda: not page.screen.ask.isVisible())
         assert page.screen.wishes.cancel_step.reason
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_a_step_that_waits_is_cancelled_without_anything_sent(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_a_step_that_waits_is_cancelled_without_anything_sent(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         await page.start(wait_for("first", page.work / "never"))
         await seen(lambda: page.words_of("first") == "waits for you")
         page.choose("first")
@@ -84,13 +82,11 @@ def test_a_step_that_waits_is_cancelled_without_anything_sent(theme: Theme, tmp_
         await page.until(RunState.CANCELLED)
         assert page.drawer.banner.fact.text() == "Cancelled before anything was sent."
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_the_button_says_what_is_run_again_and_what_is_done_is_not_repeated(
+async def test_the_button_says_what_is_run_again_and_what_is_done_is_not_repeated(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(page: RunsPage) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note, missing = page.work / "note", page.work / "missing"
         first = await page.start(write("note", note, "once"), read("look", missing))
         await page.until(RunState.FAILED)
@@ -113,13 +109,11 @@ def test_the_button_says_what_is_run_again_and_what_is_done_is_not_repeated(
         assert page.buttons() == ["Undo…", "Replay"]
         assert again.summary.id in page.screen.wishes.resume.reason
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_a_batch_that_was_changed_since_is_resumed_as_it_was_and_that_is_said(
+async def test_a_batch_that_was_changed_since_is_resumed_as_it_was_and_that_is_said(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(page: RunsPage) -> None:
+    async with open_runs(theme, tmp_path) as page:
         missing = page.work / "missing"
         await page.start(read("look", missing), name="frozen")
         run = await page.until(RunState.FAILED)
@@ -137,13 +131,11 @@ def test_a_batch_that_was_changed_since_is_resumed_as_it_was_and_that_is_said(
         await page.until(RunState.FAILED)
         assert "this run has the batch of the first run" in page.screen.notice.words()
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_secret_inputs_are_given_again_and_another_value_is_refused_in_words(
+async def test_secret_inputs_are_given_again_and_another_value_is_refused_in_words(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(page: RunsPage) -> None:
+    async with open_runs(theme, tmp_path) as page:
         first = await page.start(
             read("look", page.work / "missing"),
             inputs={"token": {"type": "string", "secret": True}},
@@ -165,39 +157,34 @@ def test_secret_inputs_are_given_again_and_another_value_is_refused_in_words(
         await seen(lambda: not page.has_dialog and page.run != first)
         assert "hunter2" not in page.words(page.screen)
 
-    play_runs(theme, tmp_path, scenario)
+
+async def test_what_is_not_known_is_inspected_first_and_needs_a_word(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page, page.device("lab-1") as device:
+        # Without it the console waits for the device to come back for longer.
+        lost = wait_for("first", page.work / "never") | {"timeout": 6}
+        first = await page.start(lost, wait_for("second", page.work), targets="name:lab-1")
+        await page.approve()
+        await seen(lambda: page.words_of("first", "lab-1") == "running")
+        await device.stop()
+        await page.until(RunState.UNKNOWN)
+        page.press("Resume on 1 device…", page.screen.head)
+        dialog = page.dialog()
+        assert "first on lab-1" in page.words(dialog)
+        assert "Look at the device" in page.off("Resume on 1 device", dialog)
+        page.press("It is done", dialog)
+        await seen(lambda: page.off("Resume on 1 device", dialog) == "")
+        await seen(lambda: "second on lab-1" in page.words(dialog))
+        page.press("Cancel", dialog)
+        # What was said of it shows on the screen, and in the journal.
+        await seen(lambda: page.words_of("first", "lab-1") == "done by hand")
+        page.choose("first", "lab-1")
+        await seen(lambda: page.drawer.banner.fact.text() == "An operator's word.")
+        cell = (await page.bay.beside.runs.get(first)).cells[0]
+        assert (cell.settled, cell.settled_by) == ("done", "operator:harbour")
 
 
-def test_what_is_not_known_is_inspected_first_and_needs_a_word(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
-        async with page.device("lab-1") as device:
-            # Without it the console waits for the device to come back for longer.
-            lost = wait_for("first", page.work / "never") | {"timeout": 6}
-            first = await page.start(lost, wait_for("second", page.work), targets="name:lab-1")
-            await page.approve()
-            await seen(lambda: page.words_of("first", "lab-1") == "running")
-            await device.stop()
-            await page.until(RunState.UNKNOWN)
-            page.press("Resume on 1 device…", page.screen.head)
-            dialog = page.dialog()
-            assert "first on lab-1" in page.words(dialog)
-            assert "Look at the device" in page.off("Resume on 1 device", dialog)
-            page.press("It is done", dialog)
-            await seen(lambda: page.off("Resume on 1 device", dialog) == "")
-            await seen(lambda: "second on lab-1" in page.words(dialog))
-            page.press("Cancel", dialog)
-            # What was said of it shows on the screen, and in the journal.
-            await seen(lambda: page.words_of("first", "lab-1") == "done by hand")
-            page.choose("first", "lab-1")
-            await seen(lambda: page.drawer.banner.fact.text() == "An operator's word.")
-            cell = (await page.bay.beside.runs.get(first)).cells[0]
-            assert (cell.settled, cell.settled_by) == ("done", "operator:harbour")
-
-    play_runs(theme, tmp_path, scenario)
-
-
-def test_a_failed_step_is_done_by_hand_after_a_question(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_a_failed_step_is_done_by_hand_after_a_question(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note = page.work / "note"
         first = await page.start(read("look", page.work / "missing"), write("note", note, "x"))
         await page.until(RunState.FAILED)
@@ -215,13 +202,11 @@ def test_a_failed_step_is_done_by_hand_after_a_question(theme: Theme, tmp_path: 
         await page.until(RunState.DONE)
         assert note.exists()
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_what_can_be_said_of_a_step_is_offered_as_soon_as_its_run_has_ended(
+async def test_what_can_be_said_of_a_step_is_offered_as_soon_as_its_run_has_ended(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(page: RunsPage) -> None:
+    async with open_runs(theme, tmp_path) as page:
         run = await page.start(read("look", page.work / "missing"))
         await page.until(RunState.FAILED)
         page.choose("look")
@@ -234,11 +219,11 @@ def test_what_can_be_said_of_a_step_is_offered_as_soon_as_its_run_has_ended(
         page.tell(ended)
         await seen(lambda: page.state == RunState.FAILED.value and page.offers("Done by hand…"))
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_a_word_about_a_run_that_only_the_journal_has_shows_at_once(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_a_word_about_a_run_that_only_the_journal_has_shows_at_once(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_runs(theme, tmp_path) as page:
         run = await page.start(read("look", page.work / "missing"))
         await page.until(RunState.FAILED)
         # As after a restart: the service tells nothing of a run that it does not have in memory.
@@ -249,16 +234,12 @@ def test_a_word_about_a_run_that_only_the_journal_has_shows_at_once(theme: Theme
         page.press("It is done")
         await seen(lambda: page.words_of("look") == "done by hand")
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_a_run_that_two_consoles_resume_says_which_one_goes_on(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_a_run_that_two_consoles_resume_says_which_one_goes_on(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         run = await page.start(read("look", page.work / "missing"))
         await page.until(RunState.FAILED)
         page.press_key(Qt.Key.Key_R)
         other = await page.bay.beside.runs.resume(run)
         page.press("Re-run failed step on 1 device", page.dialog())
         await seen(lambda: f"was resumed already, as {other.summary.id}" in page.words(page.dialog()))
-
-    play_runs(theme, tmp_path, scenario)

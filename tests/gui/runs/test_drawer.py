@@ -12,7 +12,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
 
 from app.images import ImageFault
-from app.main import ConsoleApplication
 from app.records.command import read_command
 from app.records.run_text import look_key
 from app.screens.journal.entry_text import entry_words
@@ -30,7 +29,7 @@ from tests.fakes.journal import FakeJournal
 from tests.fakes.pictures import desktop_png
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of
 from tests.fakes.story import story
-from tests.fakes.window import opened_screens, play_frame, seen
+from tests.fakes.window import open_frame, opened_screens, seen
 from tests.gui.page import part_of
 
 
@@ -42,8 +41,8 @@ def words_in(drawer: CellDetails) -> str:
     return "\n".join(label.text() for label in drawer.decision.findChildren(Label))
 
 
-def test_a_result_is_a_tree_and_its_verdict_says_what_it_rests_on(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_result_is_a_tree_and_its_verdict_says_what_it_rests_on(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         assert drawer.tab == "result"
         assert drawer.result.json.value["info_type"] == "disk"
@@ -51,8 +50,6 @@ def test_a_result_is_a_tree_and_its_verdict_says_what_it_rests_on(theme: Theme, 
         assert fact(drawer, "Basis") == "the device answered the question"
         assert fact(drawer, "call_id") == "c-0418-00"
         assert not drawer.banner.isVisible()
-
-    play_frame(theme, tmp_path, story(), scenario)
 
 
 @pytest.mark.parametrize(
@@ -63,36 +60,32 @@ def test_a_result_is_a_tree_and_its_verdict_says_what_it_rests_on(theme: Theme, 
         (Verdict.UNKNOWN, Basis.NO_ANSWER, "no answer came: look before running again"),
     ],
 )
-def test_the_basis_is_told_in_words(
+async def test_the_basis_is_told_in_words(
     theme: Theme, tmp_path: Path, verdict: Verdict, basis: Basis, words: str
 ) -> None:
     console = story()
     change_cell(console, "lab-lnx-01", "mark", verdict=verdict, basis=basis)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "mark")
         assert fact(drawer, "Basis") == words
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_error_says_what_happened_its_code_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_an_error_says_what_happened_its_code_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "build-lnx-03", "keep")
         assert drawer.result.error.isVisible()
         assert drawer.result.error.accessibleName() == (
             "rm: cannot remove 'lock': Device or resource busy tool_failed: Read what the tool said."
         )
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_an_answer_that_comes_too_late_is_told_and_the_outcome_stays_unknown(
+async def test_an_answer_that_comes_too_late_is_told_and_the_outcome_stays_unknown(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "label-win-02", "start", "r-0410")
         assert drawer.cell is not None
         assert drawer.cell.call_id is not None
@@ -110,18 +103,14 @@ def test_an_answer_that_comes_too_late_is_told_and_the_outcome_stays_unknown(
         keys = [row.key for row in drawer.entries.table.rows_model.items]
         assert str(late.seq) in keys
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "label-win-02", "start", "r-0410")
         assert drawer.banner.isVisible()
         assert drawer.banner.fact.text() == "This may have happened. Nothing was sent again."
         assert "Look at the device" in drawer.banner.detail.text()
         assert fact(drawer, "Basis") == "no answer came: look before running again"
-
-    play_frame(theme, tmp_path, story(), scenario)
 
 
 @pytest.mark.parametrize(
@@ -133,22 +122,20 @@ def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, tmp_pat
         (ErrorCode.STOPPED, Basis.NOTHING_SENT, "Refused: everything was stopped."),
     ],
 )
-def test_a_refusal_says_by_whom_and_why(
+async def test_a_refusal_says_by_whom_and_why(
     theme: Theme, tmp_path: Path, code: ErrorCode, basis: Basis, by: str
 ) -> None:
     console = story()
     change_cell(console, "edge-gw-11", "clean", basis=basis, error=ErrorInfo.of(code, "Because of this."))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "edge-gw-11", "clean")
         assert drawer.banner.fact.text() == by
         assert "Because of this." in drawer.banner.detail.text()
         assert ("Nothing was sent." in drawer.banner.detail.text()) == (basis is Basis.NOTHING_SENT)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) -> None:
+async def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) -> None:
     console = story()
     cell = change_cell(
         console, "edge-gw-11", "clean", error=ErrorInfo.of(ErrorCode.DENIED_BY_OPERATOR, "Not today.")
@@ -161,7 +148,7 @@ def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) 
         body={"approval": "a-1", "signed": signed},
     )
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "edge-gw-11", "clean")
         await seen(lambda: drawer.banner.fact.text() == "Refused by anna.")
         assert fact(drawer, "Decision").split(" anna ")[0].endswith("denied by")
@@ -169,11 +156,11 @@ def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) 
         assert drawer.tab == "decision"
         assert "Not today." in words_in(drawer)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_picture_can_be_zoomed_dragged_and_opened_over_the_window(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_picture_can_be_zoomed_dragged_and_opened_over_the_window(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "shot")
         assert drawer.tab == "picture"
         view = drawer.picture.view
@@ -209,11 +196,9 @@ def test_a_picture_can_be_zoomed_dragged_and_opened_over_the_window(theme: Theme
         assert drawer.picture.full is None
         assert drawer.isVisible()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_ctrl_f_in_the_result_finds_in_the_result(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_ctrl_f_in_the_result_finds_in_the_result(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         tree = drawer.result.json
         await seen(tree.isVisible)
@@ -234,10 +219,8 @@ def test_ctrl_f_in_the_result_finds_in_the_result(theme: Theme, tmp_path: Path) 
         QTest.keyClick(field, Qt.Key.Key_Escape)
         assert tree.hasFocus()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Path) -> None:
+async def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Path) -> None:
     console = story()
     evidence = []
     for lines in (3, 12):
@@ -252,7 +235,7 @@ def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Pat
         )
     change_cell(console, "lab-lnx-01", "shot", evidence=evidence)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "shot")
         chooser = drawer.picture.chooser
         assert chooser.isVisible()
@@ -262,26 +245,22 @@ def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Pat
         await seen(lambda: drawer.picture.view.image() != first)
         assert chooser.currentText() == "2 of 2: picture"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_bytes_that_are_no_picture_are_not_shown_as_one(theme: Theme, tmp_path: Path) -> None:
+async def test_bytes_that_are_no_picture_are_not_shown_as_one(theme: Theme, tmp_path: Path) -> None:
     console = story()
     blob = console.fake_journal.add_blob(b"not a picture")
     made = Evidence(blob=blob, media_type="image/png", size=13, what="picture")
     change_cell(console, "lab-lnx-01", "shot", evidence=[made])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "shot")
         view = drawer.picture.view
         await seen(lambda: ImageFault.UNKNOWN_FORMAT in view.accessibleName())
         assert view.image().isNull()
         assert not drawer.picture.open_full.isEnabled()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, tmp_path: Path) -> None:
+async def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, tmp_path: Path) -> None:
     console = story()
     cell = next(
         one for one in console.work.find(CLEAN).cells if (one.device, one.step) == ("lab-lnx-01", "clean")
@@ -297,7 +276,7 @@ def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, t
         Kind.APPROVAL_GIVEN, "operator:harbour", call_id=cell.call_id, body={"approval": "a-1", "signed": {}}
     )
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: drawer.entries.table.rows_model.rowCount() == 3)
         QTest.mouseClick(part_of(drawer.tabs, "Decision"), Qt.MouseButton.LeftButton)
@@ -310,11 +289,9 @@ def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, t
         assert fact(drawer, "Contract") == "sha256 cccc … cccc"
         assert fact(drawer, "Decision").startswith("asked, approved once by harbour")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         await seen(lambda: drawer.entries.table.rows_model.rowCount() == 1)
         QTest.mouseClick(part_of(drawer.tabs, "Entries"), Qt.MouseButton.LeftButton)
@@ -325,11 +302,9 @@ def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path)
         QTest.keyClick(drawer.entries.table, Qt.Key.Key_Return)
         assert opened == [("journal", OpenEntry(int(row.key)))]
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_waiting_cell_links_to_its_request(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_waiting_cell_links_to_its_request(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "lab-lnx-04", "clean")
         assert drawer.banner.fact.text() == "It waits for you."
         assert drawer.result.place.isHidden()
@@ -339,11 +314,9 @@ def test_a_waiting_cell_links_to_its_request(theme: Theme, tmp_path: Path) -> No
         assert drawer.cell.approval is not None
         assert opened == [("approvals", OpenApproval(drawer.cell.approval))]
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_enter_opens_the_drawer_and_escape_closes_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_enter_opens_the_drawer_and_escape_closes_it(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)
@@ -357,22 +330,18 @@ def test_enter_opens_the_drawer_and_escape_closes_it(theme: Theme, tmp_path: Pat
         assert drawer.title.text() == "lab-lnx-01, keep"
         assert drawer.result.json.hasFocus()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_journal_that_cannot_be_read_leaves_the_result_in_sight(theme: Theme, tmp_path: Path) -> None:
+async def test_a_journal_that_cannot_be_read_leaves_the_result_in_sight(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fail_next["command"] = QuarterdeckError("Entry 7 does not match.", ErrorCode.JOURNAL_CORRUPT)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         await seen(lambda: "Entry 7 does not match." in drawer.entries.place.words)
         assert drawer.result.json.isVisible()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Path) -> None:
+async def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Path) -> None:
     console = story()
     known = console.work.find("r-0409")
     batch = known.batch.model_copy(update={"name": "<b>big</b>\u202e"})
@@ -380,7 +349,7 @@ def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Pa
     summary = known.summary.model_copy(update={"name": batch.name})
     console.work.add(known.model_copy(update={"cells": cells, "summary": summary, "batch": batch}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "call", "r-0409")
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)
@@ -388,8 +357,6 @@ def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Pa
         assert drawer.tool.text() == "<i>shot</i>"
         said = screen.matrix.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole)
         assert "a[U+200B]b" in str(said)
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_edited_request_shows_the_digest_and_arguments_that_were_sent_and_who_edited_them() -> None:
@@ -429,7 +396,7 @@ def test_what_was_withdrawn_is_called_so_on_every_screen() -> None:
         assert ("withdrawn" in title_of(entry)) == (state == "withdrawn")
 
 
-def test_a_read_whose_answer_was_lost_is_unknown_in_the_matrix_as_in_the_facts(
+async def test_a_read_whose_answer_was_lost_is_unknown_in_the_matrix_as_in_the_facts(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
@@ -443,7 +410,7 @@ def test_a_read_whose_answer_was_lost_is_unknown_in_the_matrix_as_in_the_facts(
     ]
     console.work.add(run.model_copy(update={"cells": cells}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)
@@ -451,5 +418,3 @@ def test_a_read_whose_answer_was_lost_is_unknown_in_the_matrix_as_in_the_facts(
         shown = next(one for one in cells if (one.device, one.step) == ("lab-lnx-01", "disk"))
         assert look_key(shown, False) == "unknown"
         assert screen.matrix.cells.counts["unknown"] == 1
-
-    play_frame(theme, tmp_path, console, scenario)

@@ -19,7 +19,7 @@ from core.batch.live_output import OutputChunk, OutputPiece, OutputStream
 from core.batch.models import RunState
 from tests.fakes.window import seen
 from tests.gui.page import link_in
-from tests.gui.runs.page import RunsPage, play_runs
+from tests.gui.runs.page import RunsPage, open_runs
 
 # Prints at once, then a line for each file `go-N` that appears, until `end` is there.
 LINES = (
@@ -53,8 +53,10 @@ def look_at(box: LiveBox, words: str) -> tuple[str, str]:
     return look.foreground().color().name(), look.background().color().name()
 
 
-def test_output_comes_while_the_command_runs_and_its_end_is_followed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_output_comes_while_the_command_runs_and_its_end_is_followed(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_runs(theme, tmp_path) as page:
         live = await printing(page)
         assert page.drawer.tab == "output"
         assert look_at(live.box, "red")[0] == theme.color("fail").name()
@@ -76,11 +78,9 @@ def test_output_comes_while_the_command_runs_and_its_end_is_followed(theme: Them
         link_in(page.drawer.output, "As it came").click()
         assert live.isVisible()
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_ctrl_l_stays_where_one_reads_and_follows_again(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_ctrl_l_stays_where_one_reads_and_follows_again(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         live = await printing(page)
         bar = live.box.verticalScrollBar()
         live.box.add([LivePart(f"{number}\n", "") for number in range(500)])
@@ -97,11 +97,9 @@ def test_ctrl_l_stays_where_one_reads_and_follows_again(theme: Theme, tmp_path: 
         bar.triggerAction(bar.SliderAction.SliderToMaximum)
         await seen(live.follow.isChecked)
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_what_comes_is_searched_too_and_the_place_stays(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_what_comes_is_searched_too_and_the_place_stays(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         live = await printing(page)
         live.box.setFocus()
         QTest.keyClick(live.box, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
@@ -114,13 +112,11 @@ def test_what_comes_is_searched_too_and_the_place_stays(theme: Theme, tmp_path: 
         (page.work / "go-2").touch()
         await seen(lambda: live.search.count.text() == "1 of 2")
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_a_cancelled_cell_keeps_its_output_also_when_only_the_journal_has_it(
+async def test_a_cancelled_cell_keeps_its_output_also_when_only_the_journal_has_it(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(page: RunsPage) -> None:
+    async with open_runs(theme, tmp_path) as page:
         live = await printing(page)
         (page.work / "go-1").touch()
         await seen(lambda: "line 1\n" in text_of(live))
@@ -143,8 +139,6 @@ def test_a_cancelled_cell_keeps_its_output_also_when_only_the_journal_has_it(
         assert page.drawer.cell.output_size == 0
         await seen(lambda: live.isVisible() and text_of(live) == kept)
         assert not live.about.text().endswith("until now")
-
-    play_runs(theme, tmp_path, scenario)
 
 
 def chunk(*pieces: tuple[int, OutputStream, str], more: bool = False) -> OutputChunk:

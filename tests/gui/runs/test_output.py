@@ -9,22 +9,23 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog
 
-from app.main import ConsoleApplication
 from app.screens.runs.output_search import MOST_MARKED
 from app.screens.runs.output_streams import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
 from app.screens.runs.terminal_colors import MOST_COLORED, take_colors
 from app.theme.theme import Theme
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 
-def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Theme, tmp_path: Path) -> None:
+async def test_output_shows_both_streams_and_tints_what_was_complained_about(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     answer = {"stdout": "one\ntwo\n", "stderr": "rm: busy\n", "exit_code": 1}
     change_cell(console, "lab-lnx-01", "clean", result=answer)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         assert drawer.tab == "output"
         box = drawer.output.box
@@ -39,10 +40,10 @@ def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Th
         drawer.output.copy.click()
         await seen(lambda: QApplication.clipboard().text() == "rm: busy\none\ntwo\n")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: Theme, tmp_path: Path) -> None:
+async def test_hidden_characters_in_output_are_written_out_and_never_markup(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     answer = {
         "stdout": "a\x1b[2K\x1b]8;;http://x\x07<b>\u202etxt.exe</b>\u200b\n",
@@ -51,22 +52,20 @@ def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: The
     }
     change_cell(console, "lab-lnx-01", "clean", result=answer)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    words = "a[U+001B][2K[U+001B]]8;;http://x[U+0007]<b>[U+202E]txt.exe</b>[U+200B]"
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: drawer.output.box.toPlainText() == words)
 
-    words = "a[U+001B][2K[U+001B]]8;;http://x[U+0007]<b>[U+202E]txt.exe</b>[U+200B]"
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_output_has_the_colors_that_a_command_wrote_and_not_their_escapes(
+async def test_output_has_the_colors_that_a_command_wrote_and_not_their_escapes(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
     text = "\U0001f600 \x1b[1;31mfailed\x1b[0m\r\nthen \x1b[38;5;2mgreen\x1b[39m \x1b[8;30;40mhidden?\x1b[m\n"
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         box = drawer.output.box
         await seen(lambda: box.toPlainText() == "\U0001f600 failed\nthen green hidden?")
@@ -82,22 +81,18 @@ def test_output_has_the_colors_that_a_command_wrote_and_not_their_escapes(
         drawer.output.copy.click()
         await seen(lambda: QApplication.clipboard().text() == text)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_one_color_over_a_flood_of_lines_is_bounded_too(theme: Theme, tmp_path: Path) -> None:
+async def test_one_color_over_a_flood_of_lines_is_bounded_too(theme: Theme, tmp_path: Path) -> None:
     console = story()
     text = "\x1b[31m" + "a\n" * (3 * MOST_COLORED)
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         document = drawer.output.box.document()
         await seen(lambda: document.blockCount() == 3 * MOST_COLORED)
         lines = [document.findBlockByNumber(number) for number in range(document.blockCount())]
         assert sum(bool(line.layout().formats()) for line in lines) == MOST_COLORED
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 @pytest.mark.parametrize(
@@ -127,14 +122,14 @@ def test_a_flood_of_colors_costs_the_view_a_bounded_number_of_marks() -> None:
     assert len(parts) == MOST_COLORED
 
 
-def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_path: Path) -> None:
+async def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_path: Path) -> None:
     console = story()
     data = b"".join(b"line %06d\n" % number for number in range(120_000))
     blob = console.fake_journal.add_blob(data)
     place = {"blob": blob, "media_type": "text/plain", "size": len(data), "head": "line 000000"}
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": place, "stderr": "", "exit_code": 0})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: drawer.output.box.blockCount() > 80_000)
         assert drawer.output.message.text().startswith("440.0 kB more are not shown")
@@ -147,20 +142,16 @@ def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_
         await seen(target.exists)
         assert target.read_bytes() == data
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
+async def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
     console = story()
     gone = {"blob": "ab" * 32, "media_type": "text/plain", "size": 100_000, "head": "x"}
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": gone, "stderr": ""})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: "There is no blob" in drawer.output.message.text())
         assert drawer.output.box.toPlainText() == ""
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_output_for_the_screen_is_bounded() -> None:
@@ -184,12 +175,14 @@ def test_what_a_failed_command_complained_about_comes_first() -> None:
     assert [stream.name for stream in streams_of(failed)] == ["stderr", "stdout"]
 
 
-def test_an_output_is_searched_counted_and_walked_through_by_keyboard(theme: Theme, tmp_path: Path) -> None:
+async def test_an_output_is_searched_counted_and_walked_through_by_keyboard(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     text = "\U0001f600 Error: a\nfine\nerror.b\n" + "x\n" * 400 + "ERROR\n"
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         box, search = drawer.output.box, drawer.output.search
         await seen(lambda: "Error" in box.toPlainText())
@@ -216,15 +209,15 @@ def test_an_output_is_searched_counted_and_walked_through_by_keyboard(theme: The
         assert drawer.isVisible()
         assert box.hasFocus()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_output_with_a_flood_of_places_counts_all_and_marks_some(theme: Theme, tmp_path: Path) -> None:
+async def test_an_output_with_a_flood_of_places_counts_all_and_marks_some(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     answer = {"stdout": "a\n" * (2 * MOST_MARKED), "stderr": "", "exit_code": 0}
     change_cell(console, "lab-lnx-01", "clean", result=answer)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         box, search = drawer.output.box, drawer.output.search
         await seen(lambda: box.document().blockCount() == 2 * MOST_MARKED)
@@ -235,15 +228,13 @@ def test_an_output_with_a_flood_of_places_counts_all_and_marks_some(theme: Theme
         assert search.count.text() == "4,000 of 4,000"
         assert len(box.extraSelections()) == MOST_MARKED + 1
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_line_numbers_count_each_stream_and_are_not_copied(theme: Theme, tmp_path: Path) -> None:
+async def test_line_numbers_count_each_stream_and_are_not_copied(theme: Theme, tmp_path: Path) -> None:
     console = story()
     answer = {"stdout": "one\ntwo\n", "stderr": "rm: busy\nrm: gone\n", "exit_code": 1}
     change_cell(console, "lab-lnx-01", "clean", result=answer)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         output = drawer.output
         await seen(lambda: output.box.blockCount() == 4)
@@ -255,9 +246,6 @@ def test_line_numbers_count_each_stream_and_are_not_copied(theme: Theme, tmp_pat
         output.box.copy()
         assert QApplication.clipboard().text() == "rm: busy\nrm: gone\none\ntwo"
 
-    async def again(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         assert drawer.output.numbers.isChecked()
-
-    play_frame(theme, tmp_path, console, scenario)
-    play_frame(theme, tmp_path, console, again)

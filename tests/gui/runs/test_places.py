@@ -17,7 +17,7 @@ from app.theme.theme import Theme
 from core.batch.models import Batch, Cell, CellState, Run
 from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 
 async def show(desk: ConsoleApplication, run: str) -> RunsScreen:
@@ -27,8 +27,8 @@ async def show(desk: ConsoleApplication, run: str) -> RunsScreen:
     return screen
 
 
-def test_a_banner_does_not_push_the_chosen_row_out_of_sight(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_banner_does_not_push_the_chosen_row_out_of_sight(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await show(desk, CLEAN)
         matrix = screen.matrix
         screen.pages.split.setSizes([matrix.needed_height(), 400])
@@ -39,16 +39,15 @@ def test_a_banner_does_not_push_the_chosen_row_out_of_sight(theme: Theme, tmp_pa
         assert row.top() >= 0
         assert row.bottom() <= matrix.viewport().height()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_closed_drawer_says_how_it_opens_and_a_run_of_one_device_has_its_own(
+async def test_a_closed_drawer_says_how_it_opens_and_a_run_of_one_device_has_its_own(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
     singles = [run.id for run in console.work.summaries() if len(run.devices) == 1]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    assert len(singles) >= 2
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await show(desk, CLEAN)
         await seen(screen.drawer.isVisible)
         assert not screen.pages.hint.isVisible()
@@ -68,9 +67,6 @@ def test_a_closed_drawer_says_how_it_opens_and_a_run_of_one_device_has_its_own(
         screen.pages.hint.click()
         await seen(screen.drawer.isVisible)
         assert not screen.pages.hint.isVisible()
-
-    assert len(singles) >= 2
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_few_columns_of_many_devices_have_words_and_many_columns_shapes(theme: Theme, qtbot: QtBot) -> None:

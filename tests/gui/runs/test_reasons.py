@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.main import ConsoleApplication
 from app.screens.targets import OpenRun, OpenTool
 from app.theme.theme import Theme
 from core.batch.models import Rollout, RunState
 from core.service.envelope import Alternative
 from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import opened_screens, play_frame, seen
+from tests.fakes.window import open_frame, opened_screens, seen
 from tests.gui.page import link_in
-from tests.gui.runs.page import RunsPage, play_runs
+from tests.gui.runs.page import open_runs
 from tests.gui.runs.test_controls import read, write
 
 
-def test_a_cell_says_why_it_was_not_begun_and_what_is_expected_of_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_a_cell_says_why_it_was_not_begun_and_what_is_expected_of_it(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note = page.work / "note"
         note.write_text("hay")
         await page.start(
@@ -56,11 +57,9 @@ def test_a_cell_says_why_it_was_not_begun_and_what_is_expected_of_it(theme: Them
         assert "threshold = 85, token = •••" in page.screen.counts.rule_words.text()
         assert "hunter2" not in page.words(page.screen)
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_a_run_that_its_batch_stopped_says_at_which_number(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_a_run_that_its_batch_stopped_says_at_which_number(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         await page.start(
             read("gone", page.work / "none"),
             read("next", page.work / "none"),
@@ -73,10 +72,8 @@ def test_a_run_that_its_batch_stopped_says_at_which_number(theme: Theme, tmp_pat
         page.choose("next")
         await seen(lambda: "the batch stops at 1" in page.drawer.banner.detail.text())
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_the_matrix_shows_where_waves_begin_and_the_head_which_one_goes_on(
+async def test_the_matrix_shows_where_waves_begin_and_the_head_which_one_goes_on(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
@@ -84,7 +81,7 @@ def test_the_matrix_shows_where_waves_begin_and_the_head_which_one_goes_on(
     batch = run.batch.model_copy(update={"rollout": Rollout(canary=1, wave=4)})
     console.work.add(run.model_copy(update={"batch": batch}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         notes = [screen.matrix.device_note(row) for row in range(7)]
@@ -95,10 +92,8 @@ def test_the_matrix_shows_where_waves_begin_and_the_head_which_one_goes_on(
         assert screen.matrix.cells.devices == ["build-lnx-03"]
         assert screen.matrix.device_note(0) == "wave 3"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_what_failed_says_what_could_be_called_instead(theme: Theme, tmp_path: Path) -> None:
+async def test_what_failed_says_what_could_be_called_instead(theme: Theme, tmp_path: Path) -> None:
     console = story()
     other = Alternative(tool="artifact.list", device="lab-lnx-01", why="It has the same tool.")
 
@@ -107,7 +102,7 @@ def test_what_failed_says_what_could_be_called_instead(theme: Theme, tmp_path: P
 
     console.answer("alternatives", alternatives)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN, "build-lnx-03", "keep"))
         tab = screen.drawer.result
         await seen(tab.alternatives.isVisible)
@@ -119,5 +114,3 @@ def test_what_failed_says_what_could_be_called_instead(theme: Theme, tmp_path: P
         assert (target.device, target.tool_name) == ("lab-lnx-01", "artifact.list")
         screen.matrix.go_to_cell("lab-lnx-01", "disk")
         await seen(lambda: not tab.alternatives.isVisible())
-
-    play_frame(theme, tmp_path, console, scenario)

@@ -12,7 +12,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.items.table_view import TableView
-from app.main import ConsoleApplication
 from app.screens.runs.result_rows import MOST_ROWS, rows_of, table_of
 from app.screens.targets import OpenRun
 from app.theme.theme import Theme
@@ -21,8 +20,8 @@ from core.batch.models import Cell, CellState, RunState
 from core.dispatch.models import Basis, CommandResult, Verdict
 from tests.fakes.runs_screen import CLEAN, change_cell, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
-from tests.gui.runs.page import RunsPage, play_runs
+from tests.fakes.window import open_frame, seen
+from tests.gui.runs.page import open_runs
 from tests.gui.runs.test_controls import read, write
 
 
@@ -31,7 +30,7 @@ def rows(table: TableView) -> list[str]:
     return [model.words(row) for row in range(model.rowCount())]
 
 
-def test_equal_results_stand_together_and_the_others_say_how_they_differ(
+async def test_equal_results_stand_together_and_the_others_say_how_they_differ(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
@@ -39,7 +38,7 @@ def test_equal_results_stand_together_and_the_others_say_how_they_differ(
         used = 97 if number == 2 else 91
         change_cell(console, device, "disk", result={"filesystems": [{"mount": "/", "use_percent": used}]})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-01", "disk"))
         await seen(lambda: screen.views.bar.alike.text() == "disk: 6 alike, 1 differs")
         QTest.keyClick(screen.matrix, Qt.Key.Key_V)
@@ -58,15 +57,15 @@ def test_equal_results_stand_together_and_the_others_say_how_they_differ(
         assert cell is not None
         assert (cell.device, cell.step) == ("lab-lnx-03", "disk")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_result_that_changes_while_it_is_looked_at_is_grouped_anew(theme: Theme, tmp_path: Path) -> None:
+async def test_a_result_that_changes_while_it_is_looked_at_is_grouped_anew(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     for device in console.work.find(CLEAN).summary.devices:
         change_cell(console, device, "disk", result={"used": 1})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-01", "disk"))
         screen.views.show_view("results")
         await seen(lambda: screen.views.results.words.text() == "7 alike")
@@ -74,16 +73,16 @@ def test_a_result_that_changes_while_it_is_looked_at_is_grouped_anew(theme: Them
         desk.state.cell_changed.emit(cell)
         await seen(lambda: screen.views.results.words.text() == "6 alike, 1 differs")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_where_a_result_is_rows_they_are_a_table_that_sorts_by_value(theme: Theme, tmp_path: Path) -> None:
+async def test_where_a_result_is_rows_they_are_a_table_that_sorts_by_value(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     for number, device in enumerate(console.work.find(CLEAN).summary.devices):
         mounts = [{"mount": "/", "used": 100 - number}, {"mount": "/srv", "used": number, "note": "small"}]
         change_cell(console, device, "disk", result={"filesystems": mounts, "info_type": "disk"})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-01", "disk"))
         screen.views.show_view("results")
         results = screen.views.results
@@ -95,11 +94,11 @@ def test_where_a_result_is_rows_they_are_a_table_that_sorts_by_value(theme: Them
         assert rows(results.table)[0] == "lab-lnx-01\t/\t100\t"
         assert rows(results.table)[-1].split("\t")[2] == "0"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_all_results_of_a_run_are_searched_and_a_hit_leads_to_its_cell(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_all_results_of_a_run_are_searched_and_a_hit_leads_to_its_cell(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_runs(theme, tmp_path) as page:
         for name, content in (("one", "hay"), ("two", "a needle in hay")):
             (page.work / name).write_text(content)
         await page.start(read("one", page.work / "one"), read("two", page.work / "two"))
@@ -124,11 +123,9 @@ def test_all_results_of_a_run_are_searched_and_a_hit_leads_to_its_cell(theme: Th
         results.field.clear()
         await seen(results.groups.isVisible)
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_results_are_exported_and_no_file_is_replaced_unasked(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_results_are_exported_and_no_file_is_replaced_unasked(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note = page.work / "note"
         note.write_text("=cmd|' /C calc'!A0")
         run = await page.start(read("look", note))
@@ -156,13 +153,11 @@ def test_results_are_exported_and_no_file_is_replaced_unasked(theme: Theme, tmp_
         await seen(whole.exists)
         assert json.loads(whole.read_text())["results"][0]["step"] == "look"
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_an_export_that_fails_is_told_and_one_that_is_cancelled_leaves_no_file(
+async def test_an_export_that_fails_is_told_and_one_that_is_cancelled_leaves_no_file(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(page: RunsPage) -> None:
+    async with open_runs(theme, tmp_path) as page:
         run = await page.start({"id": "look", "tool": "get_system_info", "with": {"info_type": "memory"}})
         await page.until(RunState.DONE)
         page.screen.export.write(run, tmp_path / "no" / "such" / "folder.csv")
@@ -178,11 +173,9 @@ def test_an_export_that_fails_is_told_and_one_that_is_cancelled_leaves_no_file(
         assert not target.exists()
         assert not [name for name in os.listdir(tmp_path) if "cancelled" in name]
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_two_runs_of_a_batch_are_compared_cell_by_cell(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_two_runs_of_a_batch_are_compared_cell_by_cell(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note = page.work / "note"
         steps = (
             read("look", note),
@@ -214,17 +207,13 @@ def test_two_runs_of_a_batch_are_compared_cell_by_cell(theme: Theme, tmp_path: P
         QTest.keyClick(comparison.cells, Qt.Key.Key_Escape)
         assert page.screen.views.shows_matrix
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_a_run_without_another_of_its_batch_says_so(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_a_run_without_another_of_its_batch_says_so(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         await page.start(write("one", page.work / "note", "x"), name="Only once")
         await page.until(RunState.DONE)
         page.screen.views.show_view("compare")
         await seen(lambda: page.screen.views.comparison.place.words.startswith("There is no other run"))
-
-    play_runs(theme, tmp_path, scenario)
 
 
 def result(value: object) -> Cell:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from app.main import ConsoleApplication
 from app.screens.runs import actions
 from app.screens.runs.actions import MOST_AT_ONCE
 from app.screens.runs.cells_model import LOOK_ROLE
@@ -28,7 +27,7 @@ from tests.fakes.qt_turns import most_calls_a_turn
 from tests.fakes.runs_screen import CLEAN, drawer_of, runs_of
 from tests.fakes.story import story
 from tests.fakes.turns import Turns
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 COUNT = 1000
 MOST_IN_A_TURN = 75_000
@@ -43,12 +42,12 @@ def crowded(*numbers: int) -> tuple[FakeConsole, list[Run]]:
     return console, runs
 
 
-def test_a_burst_of_cells_goes_out_in_slices_newest_last_and_before_the_end_of_its_run(
+async def test_a_burst_of_cells_goes_out_in_slices_newest_last_and_before_the_end_of_its_run(
     theme: Theme, tmp_path: Path
 ) -> None:
     console, (run,) = crowded(1)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         await asyncio.sleep(0)
         turns = Turns()
         told: list[Cell] = []
@@ -69,15 +68,13 @@ def test_a_burst_of_cells_goes_out_in_slices_newest_last_and_before_the_end_of_i
         assert ends == [COUNT]
         turns.close()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_cell_that_changes_while_others_go_out_is_told_as_it_is_at_last(
+async def test_a_cell_that_changes_while_others_go_out_is_told_as_it_is_at_last(
     theme: Theme, tmp_path: Path
 ) -> None:
     console, (run,) = crowded(1)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         told: dict[str, Cell] = {}
         desk.state.cell_changed.connect(lambda cell: told.update({cell.device: cell}))
         for cell in run.cells:
@@ -90,14 +87,12 @@ def test_a_cell_that_changes_while_others_go_out_is_told_as_it_is_at_last(
         await seen(lambda: len(told) == COUNT and told[run.cells[0].device] == ended(run.cells[0]))
         assert told[run.cells[-1].device] == ended(run.cells[-1])
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_reading_a_run_again_keeps_the_rows_and_shows_what_is_new(theme: Theme, tmp_path: Path) -> None:
+async def test_reading_a_run_again_keeps_the_rows_and_shows_what_is_new(theme: Theme, tmp_path: Path) -> None:
     console, (run,) = crowded(1)
     last = run.cells[-1]
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun("r-0001", last.device, last.step))
         await seen(lambda: screen.drawer.isVisible() and screen.matrix.isVisible())
         resets: list[int] = []
@@ -114,13 +109,11 @@ def test_reading_a_run_again_keeps_the_rows_and_shows_what_is_new(theme: Theme, 
         assert screen.matrix.verticalScrollBar().value() == top
         assert not resets
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_moving_from_cell_to_cell_makes_no_label_anew(
+async def test_moving_from_cell_to_cell_makes_no_label_anew(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         await seen(lambda: drawer.entries.table.rows_model.items)
         made: list[str] = []
@@ -137,11 +130,9 @@ def test_moving_from_cell_to_cell_makes_no_label_anew(
             assert other.facts.value("Verdict").text() == "confirmed"
         assert made == []
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_decision_is_built_when_its_tab_comes_to_be_seen(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_decision_is_built_when_its_tab_comes_to_be_seen(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         drawer = await drawer_of(desk, "edge-gw-11", "clean")
         await seen(lambda: drawer.entries.table.rows_model.items)
         assert drawer.decision.findChildren(Label) == []
@@ -154,13 +145,11 @@ def test_a_decision_is_built_when_its_tab_comes_to_be_seen(theme: Theme, tmp_pat
         drawer.choose_tab("decision")
         assert [label.text() for label in drawer.decision.findChildren(Label)] != words
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_path: Path) -> None:
+async def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         view = screen.list.view
         row = view.visualRect(screen.list.model.index(0, 0)).height()
@@ -176,15 +165,13 @@ def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_pa
             assert painted.most_height() <= row
         assert screen.list.model.find("r-0409") == changed
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_no_turn_does_much_while_a_run_over_a_thousand_devices_opens_and_goes_on(
+async def test_no_turn_does_much_while_a_run_over_a_thousand_devices_opens_and_goes_on(
     theme: Theme, tmp_path: Path
 ) -> None:
     console, (first, run) = crowded(1, 2)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(first.summary.id))
         with most_calls_a_turn(MOST_IN_A_TURN):
             desk.window.open("runs", OpenRun(run.summary.id))
@@ -199,10 +186,8 @@ def test_no_turn_does_much_while_a_run_over_a_thousand_devices_opens_and_goes_on
             )
         assert screen.matrix.cells.index_of(run.summary.devices[-1], STEP).data(LOOK_ROLE) == "confirmed"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_what_is_left_of_a_large_run_is_seen_off_the_loop_of_the_window(
+async def test_what_is_left_of_a_large_run_is_seen_off_the_loop_of_the_window(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = story()
@@ -219,16 +204,16 @@ def test_what_is_left_of_a_large_run_is_seen_off_the_loop_of_the_window(
 
     monkeypatch.setattr(actions, "left_of", seen_there)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun("r-0900"))
         await seen(screen.head.resume.isVisible)
         assert screen.head.resume.text() == f"Re-run failed step on {MOST_AT_ONCE + 1:,} devices…"
         assert threads == [False]
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_run_is_read_in_pages_and_what_changes_meanwhile_is_not_lost(theme: Theme, tmp_path: Path) -> None:
+async def test_a_run_is_read_in_pages_and_what_changes_meanwhile_is_not_lost(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole(many_devices(6), story().operators)
     run = big_run(1, list(console.fleet))
     console.work.add(run)
@@ -252,7 +237,7 @@ def test_a_run_is_read_in_pages_and_what_changes_meanwhile_is_not_lost(theme: Th
     console.answer("run", first_page)
     console.answer("run_cells", further_page)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.state.cell_changed.connect(
             lambda cell: told.set() if cell.device == run.cells[-1].device else None
         )
@@ -261,5 +246,3 @@ def test_a_run_is_read_in_pages_and_what_changes_meanwhile_is_not_lost(theme: Th
         await seen(lambda: cells.total() == 6)
         states = [cell.state for cell in cells.cells_of(STEP)[0]]
         assert states == [CellState.DONE, *[CellState.RUNNING] * 4, CellState.DONE]
-
-    play_frame(theme, tmp_path, console, scenario)

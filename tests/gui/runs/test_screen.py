@@ -9,7 +9,6 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
-from app.main import ConsoleApplication
 from app.screens.runs.cells_model import LOOK_ROLE
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenApproval, OpenRun
@@ -21,7 +20,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago
 from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import opened_screens, play_frame, seen
+from tests.fakes.window import open_frame, opened_screens, seen
 
 
 def listed(screen: RunsScreen) -> list[str]:
@@ -57,7 +56,7 @@ class ManyRuns(FakeConsole):
         return whole.model_copy(update={"runs": whole.runs[:10]})
 
 
-def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_nothing(
+async def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_nothing(
     theme: Theme, tmp_path: Path
 ) -> None:
     answers = asyncio.Event()
@@ -66,7 +65,7 @@ def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_noth
         await answers.wait()
         return story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, door, wait=False) as desk:
         for target in (None, OpenRun(CLEAN)):
             desk.window.open("runs", target)
             screen = desk.window.current
@@ -81,13 +80,13 @@ def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_noth
         assert screen.head.title.text()
         assert desk.window.focusWidget() is screen.matrix
 
-    play_frame(theme, tmp_path, door, scenario, wait=False)
 
-
-def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(theme: Theme, tmp_path: Path) -> None:
+async def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.activateWindow()
         screen = await runs_of(desk)
         screen.matrix.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -109,11 +108,11 @@ def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(theme: Them
         await seen(lambda: screen.matrix.isVisible())
         assert screen.list.field.hasFocus(), "the operator went elsewhere meanwhile"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await runs_of(desk)
         known = desk.state.runs_newest_first()
         assert listed(screen) == [run.id for run in known]
@@ -122,11 +121,9 @@ def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: The
         assert said.startswith("Free disk space, r-0418, waits, 7 devices")
         assert said.endswith("19 of 42 done")
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await runs_of(desk)
         QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
         assert screen.list.field.hasFocus()
@@ -140,10 +137,10 @@ def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path)
         QTest.keyClick(screen.list.field, Qt.Key.Key_Escape)
         await seen(lambda: len(listed(screen)) == len(desk.state.runs))
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme, tmp_path: Path) -> None:
+async def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = ManyRuns(115)
     old = console.work.find("r-0003")
     summary = old.summary.model_copy(
@@ -151,7 +148,7 @@ def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme
     )
     console.work.add(old.model_copy(update={"summary": summary}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk)
         for text in ("lab-lnx-02", "night-shift", "write_file", "r-0003"):
             screen.list.field.setText(text)
@@ -162,10 +159,8 @@ def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme
         assert "night-shift" in str(words)
         await seen(lambda: not screen.list.place.words)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
+async def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = ManyRuns(2500)
@@ -173,7 +168,7 @@ def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
     summary = old.summary.model_copy(update={"effect": "Deletes /srv/artifacts and everything in it"})
     console.work.add(old.model_copy(update={"summary": summary}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk)
         await seen(lambda: len(listed(screen)) == 50)
         before = len(console.asked)
@@ -191,13 +186,11 @@ def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
         await seen(lambda: len([run for run in listed(screen) if run != "r-0007"]) == 100)
         assert listed(screen)[:100] == [f"r-{number:04d}" for number in range(2500, 2400, -1)]
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_run_that_starts_while_a_filter_stands_is_looked_for(theme: Theme, tmp_path: Path) -> None:
+async def test_a_run_that_starts_while_a_filter_stands_is_looked_for(theme: Theme, tmp_path: Path) -> None:
     console = ManyRuns(60)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk)
         screen.list.field.setText("lab-lnx-77")
         screen.list.apply_filter()
@@ -209,13 +202,11 @@ def test_a_run_that_starts_while_a_filter_stands_is_looked_for(theme: Theme, tmp
         console.emit(RunChanged(run=run.summary))
         await seen(lambda: listed(screen) == ["r-0061"])
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_click_leaves_the_arrow_keys_in_the_list_and_enter_goes_into_the_run(
+async def test_a_click_leaves_the_arrow_keys_in_the_list_and_enter_goes_into_the_run(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         desk.window.resize(1500, 900)
         screen = await runs_of(desk)
         view = screen.list.view
@@ -229,16 +220,16 @@ def test_a_click_leaves_the_arrow_keys_in_the_list_and_enter_goes_into_the_run(
         QTest.keyClick(view, Qt.Key.Key_Return)
         await seen(lambda: screen.matrix.hasFocus())
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_runs_that_go_on_or_wait_stand_above_those_that_have_ended(theme: Theme, tmp_path: Path) -> None:
+async def test_runs_that_go_on_or_wait_stand_above_those_that_have_ended(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = ManyRuns(115)
     old = console.work.find("r-0101")
     waiting = old.summary.model_copy(update={"state": RunState.WAITING})
     console.work.add(old.model_copy(update={"summary": waiting}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk)
         await seen(lambda: len(listed(screen)) == 50)
         assert listed(screen)[:3] == ["r-0101", "r-0115", "r-0114"]
@@ -246,15 +237,13 @@ def test_runs_that_go_on_or_wait_stand_above_those_that_have_ended(theme: Theme,
         console.emit(RunChanged(run=old.summary))
         await seen(lambda: listed(screen)[:2] == ["r-0115", "r-0114"])
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_page_of_older_runs_takes_back_nothing_that_the_window_was_told_since(
+async def test_a_page_of_older_runs_takes_back_nothing_that_the_window_was_told_since(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = ManyRuns(115)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk)
         await seen(lambda: len(listed(screen)) == 50)
         changed = console.work.find("r-0080").summary.model_copy(update={"state": RunState.UNKNOWN})
@@ -264,13 +253,11 @@ def test_a_page_of_older_runs_takes_back_nothing_that_the_window_was_told_since(
         await seen(lambda: len(listed(screen)) == 100)
         assert screen.list.model.find("r-0080") == changed
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, tmp_path: Path) -> None:
+async def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, tmp_path: Path) -> None:
     console = ManyRuns(115)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk)
         await seen(lambda: len(listed(screen)) == 50)
         bar = screen.list.view.verticalScrollBar()
@@ -282,11 +269,11 @@ def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, t
         assert not screen.list.older.isVisible()
         assert console.asked.count("find_runs") == 3
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         cells = screen.matrix.cells
@@ -303,11 +290,9 @@ def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: The
         assert screen.counts.chips["idle"].accessibleName() == "9 skipped or not started"
         assert screen.counts.look.text() == "Needs a look 4"
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-01", "disk"))
         await seen(lambda: at_cell(screen) == ("lab-lnx-01", "disk"))
         wanted = [
@@ -321,11 +306,9 @@ def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) ->
             press(screen, Qt.Key.Key_N)
             assert at_cell(screen) == place
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         await seen(screen.counts.look.isEnabled)
@@ -339,11 +322,9 @@ def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_
         assert len(screen.matrix.cells.devices) == 7
         assert screen.counts.all.isChecked()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-04", "clean"))
         await seen(lambda: at_cell(screen) == ("lab-lnx-04", "clean"))
         opened = opened_screens(desk)
@@ -353,13 +334,11 @@ def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Pa
         assert cell.approval
         assert opened == [("approvals", OpenApproval(cell.approval))]
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path) -> None:
+async def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-02", "clean"))
         await seen(lambda: at_cell(screen) == ("lab-lnx-02", "clean"))
         cell = screen.matrix.current_cell()
@@ -371,13 +350,11 @@ def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path
         assert screen.drawer.banner.fact.text() == "This may have happened. Nothing was sent again."
         assert at_cell(screen) == ("lab-lnx-02", "clean")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_cells_of_another_run_do_not_touch_this_one(theme: Theme, tmp_path: Path) -> None:
+async def test_cells_of_another_run_do_not_touch_this_one(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         before = dict(screen.matrix.cells.counts)
@@ -388,16 +365,14 @@ def test_cells_of_another_run_do_not_touch_this_one(theme: Theme, tmp_path: Path
         assert dict(screen.matrix.cells.counts) == before
         assert screen.head.number.text() == CLEAN
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: Path) -> None:
+async def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: Path) -> None:
     console = story()
     run = console.work.find(CLEAN)
     ended = run.summary.model_copy(update={"state": RunState.INTERRUPTED, "ended_at": run.summary.started_at})
     console.work.add(run.model_copy(update={"summary": ended}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-02", "clean"))
         await seen(lambda: at_cell(screen) == ("lab-lnx-02", "clean"))
         assert "The service ended while this run was going on." in screen.notice.words()
@@ -406,13 +381,11 @@ def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: 
         assert screen.matrix.cells.counts["running"] == 0
         assert screen.matrix.cells.counts["to_go"] == 0
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: Path) -> None:
+async def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk)
         old = console.work.find("r-0408")
         summary = old.summary.model_copy(update={"id": "r-0002", "name": "From long ago"})
@@ -423,21 +396,17 @@ def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: P
         await seen(lambda: screen.matrix.cells.total() == 3)
         assert screen.list.current == "r-0002"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_run_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_run_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await runs_of(desk)
         desk.window.open("runs", OpenRun("r-9999"))
         await seen(lambda: "There is no run r-9999." in screen.message.words())
         assert screen.message.isVisible()
         assert not screen.split.isVisible()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_path: Path) -> None:
+async def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_path: Path) -> None:
     console = story()
     run = console.work.find("r-0408")
     names = [f"node-{number:04d}" for number in range(1000)]
@@ -445,7 +414,7 @@ def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_pa
     summary = run.summary.model_copy(update={"devices": names})
     console.work.add(run.model_copy(update={"summary": summary, "cells": cells}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun("r-0408"))
         await seen(lambda: screen.matrix.cells.total() == 3000 and screen.matrix.current_cell() is not None)
         assert screen.matrix.dense
@@ -455,13 +424,11 @@ def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_pa
         said = screen.matrix.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole)
         assert str(said).startswith("node-0999, shot: confirmed")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_at_its_end_a_run_is_read_whole_once_more(theme: Theme, tmp_path: Path) -> None:
+async def test_at_its_end_a_run_is_read_whole_once_more(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         before = console.asked.count("run")
@@ -478,14 +445,14 @@ def test_at_its_end_a_run_is_read_whole_once_more(theme: Theme, tmp_path: Path) 
         await seen(lambda: screen.matrix.cells.counts["cancelled"] == 2)
         assert console.asked.count("run") == before + 1
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme, tmp_path: Path) -> None:
+async def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     console.fail_next["run"] = QuarterdeckError("Its entries cannot be read.", ErrorCode.JOURNAL_CORRUPT)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("runs", OpenRun(CLEAN))
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)
@@ -494,5 +461,3 @@ def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme
         await seen(lambda: screen.matrix.cells.total() == 42)
         await seen(lambda: screen.matrix.isVisible() and not screen.message.isVisible())
         await seen(lambda: screen.matrix.currentIndex() != QModelIndex())
-
-    play_frame(theme, tmp_path, console, scenario)

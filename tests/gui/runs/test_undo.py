@@ -13,7 +13,7 @@ from app.theme.theme import Theme
 from core.batch.models import RunState
 from tests.fakes.window import seen
 from tests.gui.page import link_in
-from tests.gui.runs.page import RunsPage, play_runs
+from tests.gui.runs.page import RunsPage, open_runs
 from tests.gui.runs.test_controls import write
 
 SHELL = {"id": "shell", "tool": "shell_execute", "with": {"command": "true"}}
@@ -28,8 +28,8 @@ async def shown(page: RunsPage) -> UndoDialog:
     return dialog
 
 
-def test_an_undo_is_shown_first_and_is_a_run_of_its_own(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_an_undo_is_shown_first_and_is_a_run_of_its_own(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note = page.work / "note"
         note.write_text("as it was")
         first = await page.start(write("one", note, "1"), write("two", note, "2"), SHELL)
@@ -56,11 +56,9 @@ def test_an_undo_is_shown_first_and_is_a_run_of_its_own(theme: Theme, tmp_path: 
         assert "2 undone already" in dialog.summary.text()
         assert page.off("Start the undo", dialog)
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_what_was_shown_is_what_is_undone_or_nothing(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_what_was_shown_is_what_is_undone_or_nothing(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path) as page:
         note = page.work / "note"
         first = await page.start(write("one", note, "1"))
         await page.until(RunState.DONE)
@@ -72,11 +70,9 @@ def test_what_was_shown_is_what_is_undone_or_nothing(theme: Theme, tmp_path: Pat
         await seen(lambda: "has changed since it was shown" in page.words(dialog))
         assert page.run == first
 
-    play_runs(theme, tmp_path, scenario)
 
-
-def test_the_card_that_says_can_be_undone_leads_to_the_undo(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(page: RunsPage) -> None:
+async def test_the_card_that_says_can_be_undone_leads_to_the_undo(theme: Theme, tmp_path: Path) -> None:
+    async with open_runs(theme, tmp_path, policy='profile = "guarded"\n') as page:
         note = page.work / "note"
         await page.start(write("one", note, "1"))
         desk = page.bay.desk
@@ -91,5 +87,3 @@ def test_the_card_that_says_can_be_undone_leads_to_the_undo(theme: Theme, tmp_pa
         link_in(screen.card.undo, "Undo in Runs…").click()
         dialog = await shown(page)
         assert dialog.summary.text() == "1 file restored."
-
-    play_runs(theme, tmp_path, scenario, policy='profile = "guarded"\n')

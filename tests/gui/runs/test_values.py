@@ -13,13 +13,13 @@ from core.batch.held_values import bytes_of
 from core.batch.models import RunState
 from tests.fakes.cells import cell_with
 from tests.fakes.window import seen
-from tests.gui.runs.page import RunsPage, play_runs
+from tests.gui.runs.page import open_runs
 
 STEPS = 8
 SIZE = 10_000
 
 
-def test_of_large_results_the_newest_are_kept_and_the_others_are_read_from_the_journal(
+async def test_of_large_results_the_newest_are_kept_and_the_others_are_read_from_the_journal(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_values, "MOST_HELD", 3 * SIZE + 2_000)
@@ -27,7 +27,7 @@ def test_of_large_results_the_newest_are_kept_and_the_others_are_read_from_the_j
     def content(number: int) -> str:
         return str(number) * SIZE
 
-    async def scenario(page: RunsPage) -> None:
+    async with open_runs(theme, tmp_path) as page:
         steps = []
         for number in range(STEPS):
             file = page.work / f"note{number}"
@@ -53,8 +53,6 @@ def test_of_large_results_the_newest_are_kept_and_the_others_are_read_from_the_j
         results.kind.chosen.emit("groups")
         results.step_chosen.emit(f"look{STEPS - 1}")
         await seen(lambda: results.words.text() == "1 alike")
-
-    play_runs(theme, tmp_path, scenario)
 
 
 def test_a_value_that_comes_anew_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:

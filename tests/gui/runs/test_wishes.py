@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import ConsoleApplication
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme
@@ -16,14 +15,14 @@ from core.errors import DeviceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import opened_screens, play_frame, seen
+from tests.fakes.window import open_frame, opened_screens, seen
 from tests.gui.page import part_of
 
 
-def test_cancel_asks_inline_and_only_the_second_press_cancels(theme: Theme, tmp_path: Path) -> None:
+async def test_cancel_asks_inline_and_only_the_second_press_cancels(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         QTest.keyClick(screen.matrix, Qt.Key.Key_Escape, Qt.KeyboardModifier.ShiftModifier)
@@ -39,14 +38,12 @@ def test_cancel_asks_inline_and_only_the_second_press_cancels(theme: Theme, tmp_
         assert not screen.head.cancel.isVisible()
         assert console.asked.count("cancel_run") == 1
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_cancel_that_fails_says_so_where_it_was_asked(theme: Theme, tmp_path: Path) -> None:
+async def test_a_cancel_that_fails_says_so_where_it_was_asked(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fail_next["cancel_run"] = DeviceError("The line broke.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         screen.head.cancel.click()
@@ -55,17 +52,15 @@ def test_a_cancel_that_fails_says_so_where_it_was_asked(theme: Theme, tmp_path: 
         assert screen.ask.problem.text().startswith("The line broke.")
         assert screen.ask.go_on.isEnabled()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_cancel_that_fails_after_its_question_was_closed_is_told_by_the_banner(
+async def test_a_cancel_that_fails_after_its_question_was_closed_is_told_by_the_banner(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
     console.answer("cancel_run", DeviceError("The line broke."))
     answer = console.hold_back("cancel_run")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         screen.head.cancel.click()
@@ -78,13 +73,11 @@ def test_a_cancel_that_fails_after_its_question_was_closed_is_told_by_the_banner
         told = " ".join(desk.window.notices.words())
         assert told.count(f"Could not cancel run {CLEAN}. The line broke.") == 1
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tmp_path: Path) -> None:
+async def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         kept = console.saved["check-limits"]
@@ -102,11 +95,9 @@ def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tm
         await seen(lambda: "check-limits-2" in console.saved)
         assert console.saved["check-limits-2"].name == "Free disk space"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_replay_journal_and_copy_are_about_this_run(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_replay_journal_and_copy_are_about_this_run(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         screen = await runs_of(desk, OpenRun("r-0410"))
         await seen(lambda: screen.head.number.text() == "r-0410")
         opened = opened_screens(desk)
@@ -116,11 +107,9 @@ def test_replay_journal_and_copy_are_about_this_run(theme: Theme, tmp_path: Path
         assert opened == [("replay", OpenReplay(run="r-0410")), ("journal", OpenQuery("run:r-0410"))]
         assert QApplication.clipboard().text() == "r-0410"
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story(), size=(1280, 720)) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         assert not screen.list.isVisible()
         screen.head.show_list.click()
@@ -131,13 +120,11 @@ def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path:
         assert not screen.list.isVisible()
         assert not part_of(screen.drawer.tabs, "Facts").isHidden()
 
-    play_frame(theme, tmp_path, story(), scenario, size=(1280, 720))
 
-
-def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) -> None:
+async def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("runs")
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)
@@ -147,16 +134,14 @@ def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) 
         await seen(lambda: screen.matrix.cells.total() == 1)
         assert not screen.empty.isVisible()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_pause_that_fails_is_told_by_the_banner_and_the_keyboard_stays(
+async def test_a_pause_that_fails_is_told_by_the_banner_and_the_keyboard_stays(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
     console.fail_next["pause_run"] = DeviceError("The line broke.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         screen.matrix.setFocus()
@@ -167,5 +152,3 @@ def test_a_pause_that_fails_is_told_by_the_banner_and_the_keyboard_stays(
         assert QApplication.focusWidget() is screen.matrix
         QTest.keyClick(screen.matrix, Qt.Key.Key_Space)
         await seen(lambda: screen.head.pause.text() == "Go on")
-
-    play_frame(theme, tmp_path, console, scenario)

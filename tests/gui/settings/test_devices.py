@@ -15,7 +15,7 @@ from app.theme.theme import Theme
 from core.errors import BadInput
 from core.fleet.models import Listening
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.settings.page import open_devices
 
 
@@ -34,10 +34,10 @@ def test_what_an_address_means_is_said_before_it_is_used() -> None:
     assert address_help("0.0.0.0:5000").startswith("Other computers can connect: with TLS")
 
 
-def test_another_address_is_listened_at_and_shown(theme: Theme, tmp_path: Path) -> None:
+async def test_another_address_is_listened_at_and_shown(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = open_devices(desk)
         await seen(lambda: section.address.text() == "0.0.0.0:5000")
         assert not section.listen.isEnabled()
@@ -48,14 +48,12 @@ def test_another_address_is_listened_at_and_shown(theme: Theme, tmp_path: Path) 
         await seen(lambda: "this computer only" in section.facts.value("State").text())
         assert console.listens.address == "127.0.0.1:5001"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_taken_port_is_said_below_the_field(theme: Theme, tmp_path: Path) -> None:
+async def test_a_taken_port_is_said_below_the_field(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fail_next["listen"] = BadInput("Port 5001 is taken by another program.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = open_devices(desk)
         await seen(lambda: section.address.text())
         section.address.setText("127.0.0.1:5001")
@@ -63,40 +61,29 @@ def test_a_taken_port_is_said_below_the_field(theme: Theme, tmp_path: Path) -> N
         await seen(lambda: "is taken" in section.address_row.error)
         assert section.listen.isEnabled()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_console_that_does_not_listen_says_why(theme: Theme, tmp_path: Path) -> None:
+async def test_a_console_that_does_not_listen_says_why(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.listens = Listening(address="127.0.0.1:5000", problem="Port 5000 is taken.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = open_devices(desk)
         await seen(section.banner.isVisible)
         assert "does not listen" in section.banner.words()
         # The same address may be tried again.
         assert section.listen.isEnabled()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_refused_attempts_of_strangers_are_listed_too(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_refused_attempts_of_strangers_are_listed_too(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         section = open_devices(desk)
         await seen(lambda: section.refused.rows_model.rowCount() > 3)
         words = [str(section.refused.rows_model.index(row, 2).data()) for row in range(3)]
         assert words[0] == "The token is not known here."
         assert any(word.startswith("build-lnx-03: ") for word in words)
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_the_palette_offers_to_pair(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
-        desk.window.open("settings")
-        desk.window.open_palette("pair a device")
-        await seen(lambda: desk.window.findChildren(PairingDialog) or _press_first(desk))
-
+async def test_the_palette_offers_to_pair(theme: Theme, tmp_path: Path) -> None:
     def _press_first(desk: ConsoleApplication) -> bool:
         from app.shell.command_palette import CommandPalette
 
@@ -105,4 +92,7 @@ def test_the_palette_offers_to_pair(theme: Theme, tmp_path: Path) -> None:
             QTest.keyClick(desk.window.focusWidget(), Qt.Key.Key_Return)
         return False
 
-    play_frame(theme, tmp_path, story(), scenario)
+    async with open_frame(theme, tmp_path, story()) as desk:
+        desk.window.open("settings")
+        desk.window.open_palette("pair a device")
+        await seen(lambda: desk.window.findChildren(PairingDialog) or _press_first(desk))

@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 
-from app.main import ConsoleApplication
 from app.screens.journal.screen import JournalScreen
 from app.screens.settings.grants_page import fits_words, grant_scope, grant_state, uses_left
 from app.theme.theme import Theme
@@ -18,7 +17,7 @@ from core.audit.entries import Kind
 from tests.fakes.console import FakeConsole
 from tests.fakes.policy_data import make_grants
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.page import visible
 from tests.gui.settings.page import dialog_in_front, open_grants
 
@@ -32,8 +31,8 @@ def test_states_uses_and_scope_in_words() -> None:
     assert not fits_words(grants[0], "spool printer")
 
 
-def test_those_in_force_are_listed_and_others_on_demand(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_those_in_force_are_listed_and_others_on_demand(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         section = await open_grants(desk)
         await seen(lambda: section.table.rows_model.rowCount() == 3)
         shown, first = section.details.scope_words(), make_grants()[0]
@@ -47,13 +46,13 @@ def test_those_in_force_are_listed_and_others_on_demand(theme: Theme, tmp_path: 
         assert section.table.rows_model.rowCount() == 0
         assert not section.details.title.isVisible()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Theme, tmp_path: Path) -> None:
+async def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = await open_grants(desk)
         section.table.choose("g-0030-c0ffee")
         section.details.revoke.click()
@@ -70,20 +69,16 @@ def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Th
         await seen(lambda: section.table.current_key() == "g-0030-c0ffee")
         assert not section.details.revoke.isEnabled()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_what_a_grant_lets_run_is_the_last_to_lose_room(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_what_a_grant_lets_run_is_the_last_to_lose_room(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story(), size=(1024, 640)) as desk:
         table = (await open_grants(desk)).table
         scope = [column.key for column in table.rows_model.columns].index("scope")
         await seen(lambda: table.columnWidth(scope) >= table.rows_model.columns[scope].width)
 
-    play_frame(theme, tmp_path, story(), scenario, size=(1024, 640))
 
-
-def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         section = await open_grants(desk)
         section.details.entries.click()
         journal = desk.window.current
@@ -91,20 +86,16 @@ def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: P
         assert "g-0031-c0ffee" in journal.bar.field.text()
         assert "grant_used" in journal.bar.field.text()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_where_nothing_was_granted_it_says_how_one_is_given(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_where_nothing_was_granted_it_says_how_one_is_given(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         section = await open_grants(desk)
         await seen(section.empty.isVisible)
         assert not section.split.isVisible()
 
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         desk.window.activateWindow()
         await seen(desk.window.isActiveWindow)
         section = await open_grants(desk)
@@ -113,11 +104,9 @@ def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: 
         QTest.keyClick(section.search, Qt.Key.Key_Down)
         assert section.table.hasFocus()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_who_revoked_a_grant_is_named_as_who_gave_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_who_revoked_a_grant_is_named_as_who_gave_it(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         section = await open_grants(desk)
         revoked = next(grant for grant in make_grants() if grant.revoked_at is not None)
         assert revoked.revoked_by == "operator:harbour"
@@ -125,5 +114,3 @@ def test_who_revoked_a_grant_is_named_as_who_gave_it(theme: Theme, tmp_path: Pat
         words = section.details.facts.value("Revoked").text()
         assert words.endswith(" by harbour")
         assert section.details.facts.value("Given").text().endswith(" by harbour")
-
-    play_frame(theme, tmp_path, story(), scenario)

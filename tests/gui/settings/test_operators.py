@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit
 
-from app.main import ConsoleApplication
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
@@ -22,18 +21,18 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.hand import press_button
 from tests.fakes.policy_data import make_grants
 from tests.fakes.sign_sheets import do_not_sign, press, sign, sign_sheet
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.page import problem_in
 from tests.gui.settings.page import dialog_in_front, fill_key, open_operators, operator_row
 
 PHRASE = "correct horse battery"
 
 
-def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: Path) -> None:
+async def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: Path) -> None:
     harbour = create_operator_key(Home(tmp_path).create(), "harbour", None)
     console = FakeConsole(operators=[harbour.operator])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = await open_operators(desk)
         assert section.head.title.text() == "Add another operator"
         fill_key(section, "quay", PHRASE, PHRASE + "x")
@@ -50,17 +49,15 @@ def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: P
         assert operator_row(section, "quay")[2] == "yes"
         assert section.secret_field.text() == ""
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press_makes_no_other(
+async def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press_makes_no_other(
     theme: Theme, tmp_path: Path
 ) -> None:
     harbour = create_operator_key(Home(tmp_path).create(), "harbour", None)
     console = FakeConsole(operators=[harbour.operator])
     made = console.hold_back("register_operator")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.activateWindow()
         section = await open_operators(desk)
         fill_key(section, "quay", PHRASE, PHRASE)
@@ -81,16 +78,14 @@ def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press
         assert section.make.hasFocus()
         assert console.asked.count("register_operator") == 1
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
+async def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
     theme: Theme, tmp_path: Path
 ) -> None:
     harbour = create_operator_key(Home(tmp_path).create(), "harbour", PHRASE)
     console = FakeConsole(operators=[harbour.operator])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = await open_operators(desk)
         fill_key(section, "quay", PHRASE, PHRASE)
         section.make.click()
@@ -108,15 +103,13 @@ def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
         assert "register_operator" not in console.asked
         assert [known.name for known in console.operators] == ["harbour"]
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: Path) -> None:
+async def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: Path) -> None:
     home = Home(tmp_path).create()
     operators = [create_operator_key(home, name, PHRASE).operator for name in ("harbour", "quay")]
     console = FakeConsole(operators=operators)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = await open_operators(desk)
         section.table.choose("quay")
         assert section.unlock.text() == "Unlock quay…"
@@ -134,17 +127,15 @@ def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: 
         section.unlock.click()
         assert desk.window.keys.unlocked is None
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
+async def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
     theme: Theme, tmp_path: Path
 ) -> None:
     home = Home(tmp_path).create()
     harbour = create_operator_key(home, "harbour", None)
     console = FakeConsole(operators=[harbour.operator])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = await open_operators(desk)
         assert section.register.isHidden()
         await asyncio.to_thread(create_operator_key, home, "quay", PHRASE)
@@ -155,30 +146,26 @@ def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
         await sign(desk)
         await seen(lambda: [one.name for one in console.operators] == ["harbour", "quay"])
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_another_key_under_a_registered_name_cannot_sign_for_them(theme: Theme, tmp_path: Path) -> None:
+async def test_another_key_under_a_registered_name_cannot_sign_for_them(theme: Theme, tmp_path: Path) -> None:
     home = Home(tmp_path).create()
     create_operator_key(home, "harbour", None)
     stranger = create_operator_key(Home(tmp_path / "other").create(), "harbour", None)
     console = FakeConsole(operators=[stranger.operator])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = await open_operators(desk)
         assert operator_row(section, "harbour")[4] == "another key"
         assert not section.unlock.isEnabled()
         fill_key(section, "quay", PHRASE, PHRASE)
         assert not section.make.isEnabled()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
+async def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     console.given = make_grants()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         section = await open_operators(desk)
         assert section.head.title.text() == "Make a key"
         fill_key(section, "harbour", PHRASE, PHRASE)
@@ -186,10 +173,8 @@ def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: [one.name for one in console.operators] == ["harbour"])
         assert desk.window.keys.unlocked == "harbour"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grants_end(
+async def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grants_end(
     theme: Theme, tmp_path: Path
 ) -> None:
     home = Home(tmp_path).create()
@@ -197,7 +182,7 @@ def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grant
     console = FakeConsole(operators=operators)
     console.given = make_grants()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         await desk.window.keys.unlock("quay", None)
         section = await open_operators(desk)
         section.table.choose("harbour")
@@ -220,17 +205,15 @@ def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grant
         await seen(lambda: not section.remove.isEnabled())
         assert "only operator stays" in section.remove.toolTip()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_card_without_any_operator_leads_to_making_a_key_and_back_to_it(
+async def test_a_card_without_any_operator_leads_to_making_a_key_and_back_to_it(
     theme: Theme, tmp_path: Path
 ) -> None:
     Home(tmp_path).create()
     console = FakeConsole()
     console.queue["a-0001"] = make_approval(1)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("approvals")
         screen = desk.window.current
         assert isinstance(screen, ApprovalsScreen)
@@ -254,5 +237,3 @@ def test_a_card_without_any_operator_leads_to_making_a_key_and_back_to_it(
         # A second key, made from Settings itself, leads nowhere.
         desk.window.open("settings", OpenSection("operators"))
         assert "opens again" not in section.endorsed.text()
-
-    play_frame(theme, tmp_path, console, scenario)

@@ -8,7 +8,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.settings.merge_dialog import KEEP, TAKE
 from app.screens.settings.policy_diagnostics import bare_message, precise_line
 from app.screens.settings.policy_document import FILE
@@ -20,7 +19,7 @@ from core.policy.policy_check import PolicyProblem
 from core.service.console import ControlChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.page import link_in
 from tests.gui.settings.page import (
     dialog_in_front,
@@ -43,7 +42,7 @@ pattern = 'git status'
 """
 
 
-def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
+async def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
     theme: Theme, tmp_path: Path
 ) -> None:
     answers = asyncio.Event()
@@ -52,7 +51,7 @@ def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
         await answers.wait()
         return story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, door, wait=False) as desk:
         desk.window.open("settings", OpenSection("policy", line=3))
         page = settings_in_front(desk).policy
         await asyncio.sleep(0)
@@ -62,26 +61,24 @@ def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
         assert not page.banner.isVisible()
         assert page.editor.current_line() == 3
 
-    play_frame(theme, tmp_path, door, scenario, wait=False)
 
-
-def test_without_a_policy_file_the_page_says_that_the_default_holds(theme: Theme, tmp_path: Path) -> None:
+async def test_without_a_policy_file_the_page_says_that_the_default_holds(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     console.policy_on_disk = ""
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         await seen(lambda: page.stand.text() == "Empty: the built-in default is in force")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
+async def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         console.fail_next["policy_text"] = ServiceError("The line dropped.")
         page.work.read()
@@ -89,11 +86,11 @@ def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
         page.work.read()
         await seen(lambda: not page.banner.isVisible())
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_fault_is_found_while_typing_underlined_at_its_key_and_led_to(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_fault_is_found_while_typing_underlined_at_its_key_and_led_to(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         page = await open_policy(desk)
         assert page.check.sentence.text() == "Nothing is wrong with this policy."
         assert "5 rules, 4 examples that hold" in page.check.more.text()
@@ -110,14 +107,12 @@ def test_a_fault_is_found_while_typing_underlined_at_its_key_and_led_to(theme: T
         QTest.keyClick(page.check.table, Qt.Key.Key_Return)
         assert page.editor.hasFocus()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_f5_checks_at_once_and_ctrl_s_saves_only_what_is_right(theme: Theme, tmp_path: Path) -> None:
+async def test_f5_checks_at_once_and_ctrl_s_saves_only_what_is_right(theme: Theme, tmp_path: Path) -> None:
     console = story()
     before = console.policy_on_disk
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         page.show_tab("why")
         type_at_end(page, "nonsense here")
@@ -135,27 +130,23 @@ def test_f5_checks_at_once_and_ctrl_s_saves_only_what_is_right(theme: Theme, tmp
         assert 'id = "typed"' in console.policy_on_disk
         assert page.stand.text() == "Saved; this is in force"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_saving_right_after_typing_waits_for_the_check(theme: Theme, tmp_path: Path) -> None:
+async def test_saving_right_after_typing_waits_for_the_check(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         type_at_end(page, RULE)
         assert page.work.found is None
         QTest.keyClick(page.editor, Qt.Key.Key_S, CTRL)
         await seen(lambda: 'id = "typed"' in console.policy_on_disk)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, tmp_path: Path) -> None:
+async def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, tmp_path: Path) -> None:
     console = story()
     theirs = console.policy_on_disk.replace('profile = "guarded"', 'profile = "observe"', 1)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         type_at_end(page, RULE)
         console.accepted_policy, console.policy_on_disk = console.policy_on_disk, theirs
@@ -171,14 +162,12 @@ def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, 
         page.save.click()
         await seen(lambda: 'id = "typed"' in console.policy_on_disk)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
+async def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
     console = story()
     theirs = console.policy_on_disk + "# theirs\n"
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         type_at_end(page, RULE)
         mine = page.editor.text()
@@ -192,31 +181,27 @@ def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
         page.editor.undo()
         assert page.editor.text() == mine
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_another_text_on_the_disk_is_shown_when_nothing_was_typed(theme: Theme, tmp_path: Path) -> None:
+async def test_another_text_on_the_disk_is_shown_when_nothing_was_typed(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         console.changed_by_another_program(console.policy_on_disk + "# by hand\n")
         await seen(lambda: page.editor.text().endswith("# by hand\n"))
         assert not page.work.dirty
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, tmp_path: Path) -> None:
+async def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def types(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         type_at_end(page, RULE)
         desk.window.open("fleet")
         assert (Path(desk.window.layout_store.fileName()).parent / FILE).exists()
-
-    async def comes_back(desk: ConsoleApplication) -> None:
+    fresh = story()
+    async with open_frame(theme, tmp_path, fresh) as desk:
         page = await open_policy(desk)
         assert 'id = "typed"' in page.editor.text()
         assert page.work.dirty
@@ -225,43 +210,37 @@ def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, t
         await seen(lambda: not page.work.dirty)
         folder = Path(desk.window.layout_store.fileName()).parent
         await seen(lambda: not (folder / FILE).exists())
-
-    play_frame(theme, tmp_path, console, types)
-    fresh = story()
-    play_frame(theme, tmp_path, fresh, comes_back)
     assert 'id = "typed"' in fresh.policy_on_disk
 
 
-def test_a_draft_of_an_older_file_asks_before_it_replaces_the_newer_one(theme: Theme, tmp_path: Path) -> None:
-    async def types(desk: ConsoleApplication) -> None:
-        type_at_end(await open_policy(desk), RULE)
+async def test_a_draft_of_an_older_file_asks_before_it_replaces_the_newer_one(
+    theme: Theme, tmp_path: Path
+) -> None:
 
     changed = story()
     changed.policy_on_disk += "# by somebody else\n"
 
-    async def comes_back(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
+        type_at_end(await open_policy(desk), RULE)
+
+    async with open_frame(theme, tmp_path, changed) as desk:
         page = await open_policy(desk)
         assert 'id = "typed"' in page.editor.text()
         assert page.banner.isVisible()
         page.work.save()
         assert "save_policy" not in changed.asked
 
-    play_frame(theme, tmp_path, story(), types)
-    play_frame(theme, tmp_path, changed, comes_back)
 
-
-def test_a_broken_draft_is_kept_beside_and_said(tmp_path: Path, theme: Theme) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_broken_draft_is_kept_beside_and_said(tmp_path: Path, theme: Theme) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         folder = Path(desk.window.layout_store.fileName()).parent
         (folder / FILE).write_text("{", encoding="utf-8")
         page = await open_policy(desk)
         assert "cannot be read" in page.banner.words()
         assert (folder / FILE).with_suffix(".broken").exists()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_line(
+async def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_line(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
@@ -269,7 +248,7 @@ def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_li
     problem = "policy.toml line 29: rule spool-files: tol: there is no such key"
     console.policy_status = console.policy_status.model_copy(update={"problem": problem})
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         window = desk.window
         window.activateWindow()
         await seen(window.isActiveWindow)
@@ -281,14 +260,12 @@ def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_li
         assert page.editor.hasFocus()
         await seen(lambda: page.editor.fault_at(33))
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_examples_are_ticked_or_crossed_with_the_reason(theme: Theme, tmp_path: Path) -> None:
+async def test_examples_are_ticked_or_crossed_with_the_reason(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.policy_on_disk = console.policy_on_disk.replace("/srv/spool/label.txt", "/srv/other.txt")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         page.show_tab("examples")
         first = page.examples.table.rows_model.item(0)
@@ -302,14 +279,12 @@ def test_examples_are_ticked_or_crossed_with_the_reason(theme: Theme, tmp_path: 
         page.examples.table.choose(first.key)
         assert page.editor.current_line() == 29
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_hidden_characters_are_named(theme: Theme, tmp_path: Path) -> None:
+async def test_hidden_characters_are_named(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.policy_on_disk += "# a\u202eb and p\u0430ypal\n"
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         assert page.check.table.rows_model.rowCount() == 2
         words = messages(page)
@@ -317,15 +292,15 @@ def test_hidden_characters_are_named(theme: Theme, tmp_path: Path) -> None:
         assert "CYRILLIC" in words[1]
         assert len(page.editor.extraSelections()) == 2
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_loose_pattern_is_warned_of_with_a_line_that_slips_through(theme: Theme, tmp_path: Path) -> None:
+async def test_a_loose_pattern_is_warned_of_with_a_line_that_slips_through(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     start = len(console.policy_on_disk.splitlines()) + 1
     console.policy_on_disk += LOOSE
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         page.show_tab("check")
         assert page.check.sentence.text() == "Nothing is wrong with this policy."
@@ -341,14 +316,12 @@ def test_a_loose_pattern_is_warned_of_with_a_line_that_slips_through(theme: Them
         assert page.editor.current_line() == start
         assert "| sh" in page.check.whole.text()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path) -> None:
+async def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fail_next["save_policy"] = BadInput("policy.toml cannot be written: disk full.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         type_at_end(page, RULE)
         page.work.save()
@@ -356,31 +329,27 @@ def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path)
         assert page.work.dirty
         assert page.save.isEnabled()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_in_a_narrow_window_the_tabs_are_under_the_editor(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_in_a_narrow_window_the_tabs_are_under_the_editor(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story(), size=(1280, 720)) as desk:
         page = await open_policy(desk)
         assert page.split.orientation() == Qt.Orientation.Vertical
         desk.window.resize(1440, 900)
         await seen(lambda: page.split.orientation() == Qt.Orientation.Horizontal)
 
-    play_frame(theme, tmp_path, story(), scenario, size=(1280, 720))
 
-
-def test_the_profile_is_chosen_by_the_window_and_shown_when_it_holds(theme: Theme, tmp_path: Path) -> None:
+async def test_the_profile_is_chosen_by_the_window_and_shown_when_it_holds(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk)
         page.profile.chosen.emit("lockdown")
         await seen(lambda: page.profile.current() == "lockdown")
         console.emit(
             ControlChanged(stopped=False, stopped_note="", policy=console.policy_status, operators=[])
         )
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_words_of_a_problem_and_its_exact_line() -> None:

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.settings.rule_dialog import DraftRule, RuleDialog, rule_id, rule_ids, rule_problem, rule_text
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
 from core.policy.policy_file import parse_policy
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 
 WHOLE = DraftRule(
     decision="ask",
@@ -59,10 +58,10 @@ def test_what_cannot_be_a_rule_is_said() -> None:
     assert "below" in rule_problem(DraftRule(argument="p", condition="below", value="not/absolute"))
 
 
-def test_the_form_inserts_at_the_end_and_undo_takes_it_back(theme: Theme, tmp_path: Path) -> None:
+async def test_the_form_inserts_at_the_end_and_undo_takes_it_back(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open("settings", OpenSection("policy"))
         screen = desk.window.current
         assert isinstance(screen, SettingsScreen)
@@ -84,5 +83,3 @@ def test_the_form_inserts_at_the_end_and_undo_takes_it_back(theme: Theme, tmp_pa
         assert page.work.found.rules == 6
         page.editor.undo()
         assert page.editor.text() == before
-
-    play_frame(theme, tmp_path, console, scenario)

@@ -7,7 +7,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import ConsoleApplication
 from app.screens.journal.screen import JournalScreen
 from app.screens.settings.screen import SettingsScreen
 from app.screens.settings.simulation_tab import against_words, glimpses_words, trial_words
@@ -16,7 +15,7 @@ from core.errors import BadInput
 from core.policy.policy_check import Trial
 from core.service.console import WorkProgressed
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.settings.page import link_of_answer, open_policy
 
 
@@ -41,10 +40,10 @@ def test_live_pictures_are_said_apart_from_the_commands() -> None:
     assert glimpses_words(dark) == "1,240 live pictures not counted; 310 of them would be refused."
 
 
-def test_the_line_about_live_pictures_stands_below_the_counts(theme: Theme, tmp_path: Path) -> None:
+async def test_the_line_about_live_pictures_stands_below_the_counts(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         machine = (await open_policy(desk, tab="time")).time_machine
         assert machine.glimpses.isHidden()
         console.live_pictures = (1240, 310)
@@ -55,15 +54,13 @@ def test_the_line_about_live_pictures_stands_below_the_counts(theme: Theme, tmp_
         machine.run.click()
         await seen(lambda: not machine.running and machine.glimpses.isHidden())
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(
+async def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk, tab="time")
         machine = page.time_machine
         assert machine.table.isHidden()
@@ -92,13 +89,11 @@ def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(
         journal = desk.window.current
         assert isinstance(journal, JournalScreen)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -> None:
+async def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         machine = (await open_policy(desk, tab="time")).time_machine
         held = console.hold_back("try_policy")
         machine.run.click()
@@ -113,13 +108,13 @@ def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -
         assert machine.run.isVisible()
         held.set()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_keyboard_is_on_run_again_before_while_and_after_it_runs(theme: Theme, tmp_path: Path) -> None:
+async def test_the_keyboard_is_on_run_again_before_while_and_after_it_runs(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.activateWindow()
         machine = (await open_policy(desk, tab="time")).time_machine
         held = console.hold_back("try_policy")
@@ -142,25 +137,21 @@ def test_the_keyboard_is_on_run_again_before_while_and_after_it_runs(theme: Them
         assert machine.run.hasFocus(), "Cancel is gone, and gave the keyboard back"
         held.set()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_text_that_cannot_be_run_says_why(theme: Theme, tmp_path: Path) -> None:
+async def test_a_text_that_cannot_be_run_says_why(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fail_next["try_policy"] = BadInput("policy.toml is not TOML: Expected '='.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         machine = (await open_policy(desk, tab="time")).time_machine
         machine.run.click()
         await seen(lambda: "not TOML" in machine.against.text())
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_why_names_rules_with_lines_near_misses_and_near_grants(theme: Theme, tmp_path: Path) -> None:
+async def test_why_names_rules_with_lines_near_misses_and_near_grants(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk, tab="why")
         page.why.choose("lab-lnx-01", "shell_execute", {"command": "rm -rf /srv/spool"})
         await seen(lambda: "Folders are emptied by hand" in page.why.answer.words())
@@ -177,13 +168,11 @@ def test_why_names_rules_with_lines_near_misses_and_near_grants(theme: Theme, tm
         assert isinstance(screen, SettingsScreen)
         await seen(lambda: screen.grants.table.current_key() == "g-0031-c0ffee")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
+async def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         page = await open_policy(desk, tab="why")
         page.why.choose("build-lnx-03", "shell_execute", {"command": "uptime"})
         await seen(lambda: "2 operators have to approve it" in page.why.answer.words())
@@ -192,13 +181,9 @@ def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
         page.editor.append_text("# typed\n")
         assert page.why.answer.edited.isVisible()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_why_of_a_device_that_is_offline_says_so(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_why_of_a_device_that_is_offline_says_so(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         page = await open_policy(desk, tab="why")
         page.why.choose("kiosk-yard")
         await seen(lambda: "offline" in page.why.answer.nothing.words())
-
-    play_frame(theme, tmp_path, story(), scenario)

@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFocusFrame, QLabel, QLineEdit
 
-from app.main import ConsoleApplication
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.approvals.operator_keys import create_operator_key
@@ -20,7 +19,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.hand import press_button
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 from tests.gui.fleet.page import fleet_in_front
 from tests.gui.page import problem_in
 
@@ -30,12 +29,12 @@ def own_device() -> list[Device]:
 
 
 @pytest.mark.parametrize("passphrase", ["correct horse battery", None])
-def test_three_steps_lead_from_nothing_to_the_first_picture(
+async def test_three_steps_lead_from_nothing_to_the_first_picture(
     theme: Theme, tmp_path: Path, passphrase: str | None
 ) -> None:
     console = FakeConsole(own_device())
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         page = fleet_in_front(desk).first_run
         await seen(page.isVisible)
         assert page.device_step.state == "done"
@@ -55,21 +54,18 @@ def test_three_steps_lead_from_nothing_to_the_first_picture(
         page.go_on.click()
         assert not page.isVisible()
 
-    async def later(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         assert not fleet_in_front(desk).first_run.isVisible()
         if passphrase is None:
             await seen(lambda: desk.keys.unlocked == "harbour")
         else:
             assert desk.keys.unlocked is None
 
-    play(theme, tmp_path, console, scenario)
-    play(theme, tmp_path, console, later)
 
-
-def test_a_short_passphrase_is_refused_in_words(theme: Theme, tmp_path: Path) -> None:
+async def test_a_short_passphrase_is_refused_in_words(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(own_device())
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         page = fleet_in_front(desk).first_run
         page.name_field.setText("harbour")
         page.secret_field.setText("short")
@@ -79,16 +75,14 @@ def test_a_short_passphrase_is_refused_in_words(theme: Theme, tmp_path: Path) ->
         assert not console.operators
         assert not list((tmp_path / "keys").iterdir())
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_key_that_the_service_did_not_take_is_offered_again_not_made_twice(
+async def test_a_key_that_the_service_did_not_take_is_offered_again_not_made_twice(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole(own_device())
     console.fail_next["register_operator"] = ServiceError("The line broke.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         page = fleet_in_front(desk).first_run
         page.name_field.setText("harbour")
         press_button(page.without)
@@ -98,13 +92,11 @@ def test_a_key_that_the_service_did_not_take_is_offered_again_not_made_twice(
         await seen(lambda: page.key_step.state == "done")
         assert len(list((tmp_path / "keys").glob("*.pem"))) == 1
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_first_run_can_be_skipped_for_good(theme: Theme, tmp_path: Path) -> None:
+async def test_first_run_can_be_skipped_for_good(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(own_device())
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         page = fleet_in_front(desk).first_run
         await seen(page.isVisible)
         page.go_on.click()
@@ -115,18 +107,17 @@ def test_first_run_can_be_skipped_for_good(theme: Theme, tmp_path: Path) -> None
         assert panel.device_name == "this-computer"
         assert fleet_in_front(desk).listing.view.hasFocus()
 
-    async def later(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         assert not fleet_in_front(desk).first_run.isVisible()
 
-    play(theme, tmp_path, console, scenario)
-    play(theme, tmp_path, console, later)
 
-
-def test_unlocking_asks_for_the_passphrase_and_says_when_it_is_wrong(theme: Theme, tmp_path: Path) -> None:
+async def test_unlocking_asks_for_the_passphrase_and_says_when_it_is_wrong(
+    theme: Theme, tmp_path: Path
+) -> None:
     key = create_operator_key(Home(tmp_path).create(), "harbour", "correct horse battery")
     console = story([key.operator])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         await seen(lambda: desk.keys.listed)
         assert desk.keys.unlocked is None
         desk.window.top_bar.key.click()
@@ -144,41 +135,35 @@ def test_unlocking_asks_for_the_passphrase_and_says_when_it_is_wrong(theme: Them
         desk.window.top_bar.key.click()
         assert desk.keys.unlocked is None
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_what_the_window_signs_is_what_the_service_accepts(theme: Theme, tmp_path: Path) -> None:
+async def test_what_the_window_signs_is_what_the_service_accepts(theme: Theme, tmp_path: Path) -> None:
     key = create_operator_key(Home(tmp_path).create(), "harbour", None)
     console = story([key.operator])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         await seen(lambda: desk.keys.unlocked == "harbour")
         approval = desk.state.waiting()[0]
         signed = desk.keys.sign(approval, "approve")
         desk.link.ask(lambda door: door.approvals.decide(signed), what="approve")
         await seen(lambda: approval.id not in desk.state.approvals)
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_a_locked_window_signs_nothing(theme: Theme, tmp_path: Path) -> None:
+async def test_a_locked_window_signs_nothing(theme: Theme, tmp_path: Path) -> None:
     key = create_operator_key(Home(tmp_path).create(), "harbour", None)
     console = story([key.operator])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         await seen(lambda: desk.keys.unlocked)
         desk.keys.lock()
         with pytest.raises(Refused):
             desk.keys.sign(desk.state.waiting()[0], "approve")
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_what_has_never_been_connected_starts_and_is_not_offline(theme: Theme, tmp_path: Path) -> None:
+async def test_what_has_never_been_connected_starts_and_is_not_offline(theme: Theme, tmp_path: Path) -> None:
     device = own_device()[0].model_copy(update={"health": Health.OFFLINE, "reason": NOT_CONNECTED_YET})
     console = FakeConsole([device])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, console) as desk:
         page = fleet_in_front(desk).first_run
         await seen(page.isVisible)
         words = [label.text() for label in page.device_step.findChildren(QLabel)]
@@ -187,22 +172,18 @@ def test_what_has_never_been_connected_starts_and_is_not_offline(theme: Theme, t
         console.change_device(device.name, reason="The device client ended with 1.")
         await seen(lambda: any("offline" in label.text() for label in page.device_step.findChildren(QLabel)))
 
-    play(theme, tmp_path, console, scenario)
 
-
-def test_skipping_has_no_icon_of_a_place(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_skipping_has_no_icon_of_a_place(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, FakeConsole(own_device())) as desk:
         page = fleet_in_front(desk).first_run
         await seen(page.isVisible)
         assert (page.go_on.text(), page.go_on.icon_concept) == ("Skip this", "")
 
-    play(theme, tmp_path, FakeConsole(own_device()), scenario)
 
-
-def test_the_ring_around_a_passphrase_is_whole(theme: Theme, tmp_path: Path) -> None:
+async def test_the_ring_around_a_passphrase_is_whole(theme: Theme, tmp_path: Path) -> None:
     key = create_operator_key(Home(tmp_path).create(), "harbour", "correct horse battery")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story([key.operator])) as desk:
         await seen(lambda: desk.keys.listed)
         desk.window.top_bar.key.click()
         await seen(lambda: desk.window.findChildren(Dialog))
@@ -211,5 +192,3 @@ def test_the_ring_around_a_passphrase_is_whole(theme: Theme, tmp_path: Path) -> 
         assert isinstance(ring, QFocusFrame)
         assert ring.widget() is field
         await seen(lambda: ring.visibleRegion().boundingRect() == ring.rect())
-
-    play(theme, tmp_path, story([key.operator]), scenario)

@@ -28,7 +28,7 @@ from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.fleet_data import ago
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.story import story
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.shell.page import lines_of
 
 SENDS = {"call", "start_run", "decide", "cancel_run", "stop_all", "set_profile", "review_contract", "resume"}
@@ -104,10 +104,10 @@ def chosen_target(desk: ConsoleApplication, palette: CommandPalette) -> tuple[st
     return opened[0]
 
 
-def test_ctrl_k_finds_tools_of_the_device_that_is_named(theme: Theme, tmp_path: Path) -> None:
+async def test_ctrl_k_finds_tools_of_the_device_that_is_named(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         QTest.keyClick(desk.window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
         palette = palette_of(desk)
         QTest.keyClicks(palette.field, "shell build")
@@ -118,29 +118,25 @@ def test_ctrl_k_finds_tools_of_the_device_that_is_named(theme: Theme, tmp_path: 
         assert screen == "batch"
         assert target == OpenTool("build-lnx-03", "shell_execute")
         assert not palette.isVisible()
-
-    play_frame(theme, tmp_path, console, scenario)
     assert not SENDS & set(console.asked)
 
 
 @pytest.mark.parametrize("typed", ["", "shell", "Free disk", "scr lab", "r-0418", "zzzz"])
-def test_the_palette_never_sends_anything(theme: Theme, tmp_path: Path, typed: str) -> None:
+async def test_the_palette_never_sends_anything(theme: Theme, tmp_path: Path, typed: str) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open_palette(typed)
         palette = palette_of(desk)
         await seen(lambda: palette.chosen() is not None)
         for _ in range(3):
             QTest.keyClick(palette.field, Qt.Key.Key_Down)
         chosen_target(desk, palette)
-
-    play_frame(theme, tmp_path, console, scenario)
     assert not SENDS & set(console.asked)
 
 
-def test_words_become_a_journal_query(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_words_become_a_journal_query(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         desk.window.open_palette("status:failure edge-gw-11")
         palette = palette_of(desk)
         await seen(lambda: "Journal" in groups_in(palette))
@@ -148,11 +144,9 @@ def test_words_become_a_journal_query(theme: Theme, tmp_path: Path) -> None:
         assert line.hit.target == OpenQuery("status:failure device:edge-gw-11")
         await seen(lambda: any("entr" in one.hit.detail for one in found_in(palette)))
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_tab_narrows_to_one_kind_and_escape_widens_then_closes(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_tab_narrows_to_one_kind_and_escape_widens_then_closes(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         desk.window.open_palette("lab")
         palette = palette_of(desk)
         await seen(lambda: len(groups_in(palette)) > 1)
@@ -164,13 +158,11 @@ def test_tab_narrows_to_one_kind_and_escape_widens_then_closes(theme: Theme, tmp
         QTest.keyClick(palette.field, Qt.Key.Key_Escape)
         assert not palette.isVisible()
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_harm(
+async def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_harm(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         desk.window.open_palette("lab")
         palette = palette_of(desk)
         await seen(lambda: len(groups_in(palette)) > 1)
@@ -192,10 +184,8 @@ def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_har
         desk.window.open_palette()
         assert len(groups_in(palette)) > 1
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_comes_first(
+async def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_comes_first(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
@@ -207,7 +197,7 @@ def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_com
         console.work.add(pattern.model_copy(update={"summary": pattern.summary.model_copy(update=changes)}))
     console.answer("state", lambda: console.on_state().model_copy(update={"runs": []}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         for query in ("r-0016", "defragment", "oddity"):
             desk.window.open_palette(query)
             palette = palette_of(desk)
@@ -219,10 +209,8 @@ def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_com
             palette.hide()
         assert "run" not in console.asked
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> None:
+async def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
     def entries(query: str, before: int | None, limit: int) -> EntryPage:
@@ -231,25 +219,21 @@ def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> 
 
     console.answer("entries", entries)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open_palette("shell")
         palette = palette_of(desk)
         await seen(lambda: any(one.hit.detail == "10,000 or more entries" for one in found_in(palette)))
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
+async def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.answer("state", lambda: console.on_state().model_copy(update={"runs": []}))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         QTest.keyClick(desk.window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
         palette = palette_of(desk)
         QTest.keyClicks(palette.field, "r-0411")
         await seen(lambda: any(one.hit.target == OpenRun("r-0411") for one in found_in(palette)))
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_what_the_service_found_keeps_its_order_and_what_is_typed_meanwhile_narrows_it() -> None:
@@ -273,8 +257,8 @@ def test_a_command_is_found_by_how_its_words_begin_and_nothing_else() -> None:
     assert not find([stop], "stpo all")
 
 
-def test_a_question_finds_the_tool_by_what_its_device_says_of_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_question_finds_the_tool_by_what_its_device_says_of_it(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         for query in ("memory", "how much memory is free"):
             desk.window.open_palette(query)
             palette = palette_of(desk)
@@ -289,8 +273,6 @@ def test_a_question_finds_the_tool_by_what_its_device_says_of_it(theme: Theme, t
             assert "description: memory" in str(spoken)
             palette.dismiss()
 
-    play_frame(theme, tmp_path, story(), scenario)
-
 
 def commands_in(palette: CommandPalette) -> dict[str, Match]:
     return {one.hit.title: one for one in found_in(palette) if one.hit.group == "Commands"}
@@ -303,10 +285,10 @@ def type_and_enter(desk: ConsoleApplication, words: str) -> CommandPalette:
     return palette
 
 
-def test_commands_are_the_windows_own_actions(theme: Theme, tmp_path: Path) -> None:
+async def test_commands_are_the_windows_own_actions(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         window = desk.window
         for words, seen_by in (
             ("light theme", lambda: theme.mode == "light"),
@@ -329,8 +311,6 @@ def test_commands_are_the_windows_own_actions(theme: Theme, tmp_path: Path) -> N
         window.open_palette("go to")
         notes = [found.hit.note for found in commands_in(palette_of(desk)).values()]
         assert [note for note in notes if note != "G"] == [f"Alt+{number}" for number in range(1, 9)]
-
-    play_frame(theme, tmp_path, console, scenario)
     assert not SENDS & set(console.asked)
 
 
@@ -339,8 +319,10 @@ def theme_shown(settings: SettingsScreen) -> str:
     return next(button.text() for button in buttons if button.isChecked())
 
 
-def test_the_theme_that_the_palette_chose_is_shown_in_settings_and_kept(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_the_theme_that_the_palette_chose_is_shown_in_settings_and_kept(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         desk.window.open("settings", OpenSection("appearance"))
         type_and_enter(desk, "light")
         settings = desk.window.current
@@ -350,20 +332,16 @@ def test_the_theme_that_the_palette_chose_is_shown_in_settings_and_kept(theme: T
         type_and_enter(desk, "dark theme")
         assert theme_shown(settings) == "Dark"
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_a_command_that_cannot_be_done_says_why_and_does_nothing(theme: Theme, tmp_path: Path) -> None:
+async def test_a_command_that_cannot_be_done_says_why_and_does_nothing(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         palette = type_and_enter(desk, "resume")
         assert palette.isVisible()
         line = commands_in(palette)["Resume…"]
         assert (line.hit.off, line.hit.detail) == ("Nothing is stopped.", "Nothing is stopped.")
         assert not desk.window.commands.resume.isEnabled()
-
-    play_frame(theme, tmp_path, console, scenario)
     assert not SENDS & set(console.asked)
 
 
@@ -373,12 +351,12 @@ def stands_on_stop(palette: CommandPalette) -> bool:
 
 
 @pytest.mark.parametrize("typed", ["sto", "stop", "stop al", "all"])
-def test_stop_all_is_not_met_by_enter_before_it_was_typed_whole(
+async def test_stop_all_is_not_met_by_enter_before_it_was_typed_whole(
     theme: Theme, tmp_path: Path, typed: str
 ) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open_palette(typed)
         palette = palette_of(desk)
         assert "Stop all" in commands_in(palette)
@@ -388,39 +366,33 @@ def test_stop_all_is_not_met_by_enter_before_it_was_typed_whole(
             assert not stands_on_stop(palette)
             QTest.keyClick(palette.field, Qt.Key.Key_Tab)
         QTest.keyClick(palette.field, Qt.Key.Key_Return)
-
-    play_frame(theme, tmp_path, console, scenario)
     assert "stop_all" not in console.asked
 
 
-def test_stop_all_typed_whole_stops(theme: Theme, tmp_path: Path) -> None:
+async def test_stop_all_typed_whole_stops(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         type_and_enter(desk, "stop all")
         await seen(lambda: desk.state.stopped)
-
-    play_frame(theme, tmp_path, console, scenario)
     assert console.asked.count("stop_all") == 1
 
 
-def test_the_key_is_locked_and_unlocked_by_one_command(theme: Theme, tmp_path: Path) -> None:
+async def test_the_key_is_locked_and_unlocked_by_one_command(theme: Theme, tmp_path: Path) -> None:
     create_operator_key(Home(tmp_path).create(), "root", None)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
         await seen(lambda: desk.keys.unlocked)
         type_and_enter(desk, "lock")
         assert not desk.keys.unlocked
         type_and_enter(desk, "unlock")
         await seen(lambda: desk.keys.unlocked)
 
-    play_frame(theme, tmp_path, story(), scenario)
 
-
-def test_entries_show_what_the_policy_said_of_their_command(theme: Theme, tmp_path: Path) -> None:
+async def test_entries_show_what_the_policy_said_of_their_command(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.open_palette("kind:command_sent")
         palette = palette_of(desk)
 
@@ -434,10 +406,8 @@ def test_entries_show_what_the_policy_said_of_their_command(theme: Theme, tmp_pa
         assert numbers == sorted(numbers, reverse=True)
         assert all(one.hit.state_of == "plan" for one in entries() if one.hit.state in ("asks", "runs"))
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_policys_answer(
+async def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_policys_answer(
     theme: Theme, tmp_path: Path
 ) -> None:
     home = Home(tmp_path / "service").create()
@@ -451,7 +421,7 @@ def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_polic
         await console.runs.wait(run.summary.id, PATIENCE_S)
         return console
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path / "window", opened) as desk:
         for query in ("memory", "how much memory is free"):
             desk.window.open_palette(query)
             palette = palette_of(desk)
@@ -470,5 +440,3 @@ def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_polic
             )
         )
         await stack.aclose()
-
-    play_frame(theme, tmp_path / "window", opened, scenario)

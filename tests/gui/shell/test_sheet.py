@@ -9,12 +9,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from shiboken6 import isValid
 
-from app.main import ConsoleApplication
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from app.widgets.fields import Field, TextField
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play, play_frame, seen
+from tests.fakes.window import open_frame, open_window, seen
 
 SMALLEST = (1024, 640)
 FIELDS = 12
@@ -36,8 +35,8 @@ def in_sight(sheet: Dialog, widget: QWidget) -> bool:
     return top >= 0 and shown.height() == widget.height()
 
 
-def test_what_does_not_fit_scrolls_and_nothing_is_cut_or_squeezed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_what_does_not_fit_scrolls_and_nothing_is_cut_or_squeezed(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, FakeConsole(), size=SMALLEST) as desk:
         sheet = Dialog(desk.window, "Many fields", "More than a low window has room for.")
         fields = fields_of(sheet)
         sheet.add_answer("", "Cancel")
@@ -57,11 +56,11 @@ def test_what_does_not_fit_scrolls_and_nothing_is_cut_or_squeezed(theme: Theme, 
         await seen(lambda: in_sight(sheet, sheet.answer("go")))
         sheet.finish("")
 
-    play(theme, tmp_path, FakeConsole(), scenario, size=SMALLEST)
 
-
-def test_a_sheet_that_fits_does_not_scroll_and_grows_with_its_words(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_a_sheet_that_fits_does_not_scroll_and_grows_with_its_words(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_window(theme, tmp_path, FakeConsole()) as desk:
         sheet = Dialog(desk.window, "A question", "Short.")
         more = QPlainTextEdit()
         more.setFixedHeight(120)
@@ -77,11 +76,11 @@ def test_a_sheet_that_fits_does_not_scroll_and_grows_with_its_words(theme: Theme
         assert in_sight(sheet, more)
         sheet.finish("")
 
-    play(theme, tmp_path, FakeConsole(), scenario)
 
-
-def test_an_answer_is_told_also_when_what_opened_the_sheet_is_gone(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_an_answer_is_told_also_when_what_opened_the_sheet_is_gone(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         opener = QPlainTextEdit(desk.window)
         opener.show()
         opener.setFocus()
@@ -95,5 +94,3 @@ def test_an_answer_is_told_also_when_what_opened_the_sheet_is_gone(theme: Theme,
         await seen(lambda: not isValid(opener))
         sheet.answer("go").click()
         assert answers == ["go"]
-
-    play_frame(theme, tmp_path, FakeConsole(), scenario)

@@ -34,7 +34,7 @@ from core.service.rpc.client import RemoteConsole
 from core.service.wishes import policy_change
 from tests.fakes.sign_sheets import PHRASE, do_not_sign, press, sign, sign_sheet, sign_sheets
 from tests.fakes.window import seen
-from tests.fakes.window_on_service import Bay, play_on_service
+from tests.fakes.window_on_service import Bay, open_on_service
 from tests.gui.page import part_of, problem_in
 
 ALLOW = '[[rule]]\nid = "mine"\ndecision = "allow"\ntool = "write_file"\nrisk = "<=high"\n'
@@ -55,10 +55,10 @@ async def status_of(bay: Bay) -> PolicyStatus:
     return (await bay.beside.service.state()).policy
 
 
-def test_a_policy_is_saved_by_a_signature_over_exactly_the_text_that_was_shown(
+async def test_a_policy_is_saved_by_a_signature_over_exactly_the_text_that_was_shown(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         page = (await settings_of(bay, "policy")).policy
         page.editor.replace_text(ALLOW)
         await seen(lambda: page.work.found is not None and page.work.found.ok)
@@ -86,11 +86,9 @@ def test_a_policy_is_saved_by_a_signature_over_exactly_the_text_that_was_shown(
         assert len(await bay.entries(Kind.POLICY_SAVED)) == 1
         assert await bay.entries(Kind.CHANGE_REFUSED) == []
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_what_only_tightens_is_saved_without_a_signature(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_what_only_tightens_is_saved_without_a_signature(theme: Theme, tmp_path: Path) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         page = (await settings_of(bay, "policy")).policy
         page.editor.replace_text(ALLOW.replace('"allow"', '"deny"'))
         await seen(lambda: page.work.found is not None and page.work.found.ok)
@@ -100,11 +98,9 @@ def test_what_only_tightens_is_saved_without_a_signature(theme: Theme, tmp_path:
         assert "signed" not in entry.body
         assert sign_sheets(bay.desk) == []
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_a_laxer_profile_is_signed_and_a_stricter_one_is_not(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_a_laxer_profile_is_signed_and_a_stricter_one_is_not(theme: Theme, tmp_path: Path) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         bay.desk.window.choose_profile(Profile.TRUSTED)
         await do_not_sign(bay.desk)
         assert (await status_of(bay)).profile is Profile.GUARDED
@@ -117,13 +113,11 @@ def test_a_laxer_profile_is_signed_and_a_stricter_one_is_not(theme: Theme, tmp_p
         await seen(lambda: bay.desk.window.top_bar.profile.text() == "guarded")
         assert sign_sheets(bay.desk) == []
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_commands_leave_again_after_a_signature_over_the_stop_that_was_shown(
+async def test_commands_leave_again_after_a_signature_over_the_stop_that_was_shown(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         words = await bay.beside.service.stop_all()
         await seen(lambda: bay.desk.state.stopped)
         bay.desk.window.control.start_resume()
@@ -136,18 +130,16 @@ def test_commands_leave_again_after_a_signature_over_the_stop_that_was_shown(
         _, signed = await bay.signed_entry(Kind.ALL_RESUMED)
         assert signed.statement.change == shown
 
-    play_on_service(theme, tmp_path, scenario)
-
 
 def pairing_in(bay: Bay) -> PairingDialog:
     window = bay.desk.window
     return start_pairing(window, bay.desk.state, bay.desk.link, window)
 
 
-def test_a_device_that_dials_in_is_paired_by_a_signature_and_the_form_outlives_a_cancel(
+async def test_a_device_that_dials_in_is_paired_by_a_signature_and_the_form_outlives_a_cancel(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         sheet = pairing_in(bay)
         sheet.name_field.setText("db-4")
         sheet.tags_field.setText("db lab")
@@ -170,15 +162,13 @@ def test_a_device_that_dials_in_is_paired_by_a_signature_and_the_form_outlives_a
         assert (known.tags, known.token_sha256) == (["db", "lab"], made["token_sha256"])
         sheet.dismiss()
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_a_device_that_listens_is_paired_by_a_signature_over_its_address_and_certificate(
+async def test_a_device_that_listens_is_paired_by_a_signature_over_its_address_and_certificate(
     theme: Theme, tmp_path: Path
 ) -> None:
     string = encode_pairing(Line("ws://127.0.0.1:1/ws", "crane-2", "t" * 43, ""))
 
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         sheet = pairing_in(bay)
         part_of(sheet.form.direction, "The device listens").click()
         sheet.form.string_field.setPlainText(string)
@@ -197,11 +187,9 @@ def test_a_device_that_listens_is_paired_by_a_signature_over_its_address_and_cer
         assert "t" * 43 not in entry.model_dump_json()
         sheet.dismiss()
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_tags_are_signed_where_the_policy_looks_at_them(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_tags_are_signed_where_the_policy_looks_at_them(theme: Theme, tmp_path: Path) -> None:
+    async with open_on_service(theme, tmp_path, policy=TAGGED) as bay:
         await _paired(bay, "db-4", ["prod"])
         window = bay.desk.window
         edit = start_edit(window, bay.desk.link, bay.desk.state.devices["db-4"], window)
@@ -219,8 +207,6 @@ def test_tags_are_signed_where_the_policy_looks_at_them(theme: Theme, tmp_path: 
         _, signed = await bay.signed_entry(Kind.DEVICE_SET)
         assert signed.statement.change == shown
 
-    play_on_service(theme, tmp_path, scenario, policy=TAGGED)
-
 
 async def _paired(bay: Bay, name: str, tags: list[str]) -> None:
     after = {"direction": "in", "tags": tags}
@@ -229,11 +215,13 @@ async def _paired(bay: Bay, name: str, tags: list[str]) -> None:
     await seen(lambda: name in bay.desk.state.devices)
 
 
-def test_listening_for_other_machines_is_signed_and_for_this_one_is_not(theme: Theme, tmp_path: Path) -> None:
+async def test_listening_for_other_machines_is_signed_and_for_this_one_is_not(
+    theme: Theme, tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
 
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         devices = (await settings_of(bay, "devices")).devices
         before = bay.service.links.listening().address
         await seen(lambda: devices.address.text() == before)
@@ -254,11 +242,11 @@ def test_listening_for_other_machines_is_signed_and_for_this_one_is_not(theme: T
         await seen(lambda: bay.service.links.listening().address == f"127.0.0.1:{port}")
         assert sign_sheets(bay.desk) == []
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_an_operator_is_added_and_removed_by_signatures_of_another_one(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_an_operator_is_added_and_removed_by_signatures_of_another_one(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         section = (await settings_of(bay, "operators")).operators
         for field, text in (
             (section.name_field, "quay"),
@@ -286,13 +274,11 @@ def test_an_operator_is_added_and_removed_by_signatures_of_another_one(theme: Th
         assert signed.statement.change == shown
         await seen(lambda: not section.remove.isVisible() or not section.remove.isEnabled())
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_a_locked_key_is_unlocked_in_the_sheet_and_a_wrong_passphrase_loses_nothing(
+async def test_a_locked_key_is_unlocked_in_the_sheet_and_a_wrong_passphrase_loses_nothing(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path, operators=(("harbour", PHRASE),)) as bay:
         window = bay.desk.window
         window.activateWindow()
         await seen(window.isActiveWindow)
@@ -313,15 +299,13 @@ def test_a_locked_key_is_unlocked_in_the_sheet_and_a_wrong_passphrase_loses_noth
         assert bay.desk.keys.unlocked == "harbour"
         assert await bay.entries(Kind.CHANGE_REFUSED) == []
 
-    play_on_service(theme, tmp_path, scenario, operators=(("harbour", PHRASE),))
 
-
-def test_a_program_that_presses_every_button_while_the_key_is_locked_loosens_nothing(
+async def test_a_program_that_presses_every_button_while_the_key_is_locked_loosens_nothing(
     theme: Theme, tmp_path: Path
 ) -> None:
     """As over the accessibility bus: texts set, buttons pressed, no passphrase known."""
 
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path, operators=(("harbour", PHRASE),)) as bay:
         page = (await settings_of(bay, "policy")).policy
         page.editor.replace_text(f'profile = "trusted"\n{ALLOW}')
         await seen(lambda: page.work.found is not None and page.work.found.ok)
@@ -349,11 +333,11 @@ def test_a_program_that_presses_every_button_while_the_key_is_locked_loosens_not
         assert (await bay.beside.policy.explain("this-computer", "shell_execute", line)).answer.value == "ask"
         assert await bay.entries(Kind.POLICY_SAVED, Kind.PROFILE_CHANGED, Kind.CHANGE_REFUSED) == []
 
-    play_on_service(theme, tmp_path, scenario, operators=(("harbour", PHRASE),))
 
-
-def test_in_a_home_without_operators_the_sheet_makes_the_first_one(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_in_a_home_without_operators_the_sheet_makes_the_first_one(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_on_service(theme, tmp_path, operators=()) as bay:
         bay.desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(bay.desk)
         assert sheet.first_key is not None
@@ -369,15 +353,13 @@ def test_in_a_home_without_operators_the_sheet_makes_the_first_one(theme: Theme,
         _, signed = await bay.signed_entry(Kind.PROFILE_CHANGED)
         assert signed.statement.approver == "anna"
 
-    play_on_service(theme, tmp_path, scenario, operators=())
 
-
-def test_what_changed_while_the_sheet_was_open_is_refused_told_and_can_be_signed_anew(
+async def test_what_changed_while_the_sheet_was_open_is_refused_told_and_can_be_signed_anew(
     theme: Theme, tmp_path: Path
 ) -> None:
     other = ALLOW.replace('"mine"', '"theirs"')
 
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         page = (await settings_of(bay, "policy")).policy
         page.editor.replace_text(ALLOW)
         await seen(lambda: page.work.found is not None and page.work.found.ok)
@@ -395,8 +377,6 @@ def test_what_changed_while_the_sheet_was_open_is_refused_told_and_can_be_signed
         [refused] = await bay.entries(Kind.CHANGE_REFUSED)
         assert "things changed meanwhile" in refused.body["problem"]
 
-    play_on_service(theme, tmp_path, scenario)
-
 
 Lie = Callable[[Change], dict[str, Any]]
 
@@ -411,10 +391,10 @@ Lie = Callable[[Change], dict[str, Any]]
         pytest.param(lambda change: {"kind": "resume"}, id="another kind"),
     ],
 )
-def test_a_service_that_proposes_something_else_gets_no_signature(
+async def test_a_service_that_proposes_something_else_gets_no_signature(
     theme: Theme, tmp_path: Path, lie: Lie, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         honest = bay.doors[-1].service.propose
 
         async def lying(wish: Change, text: str = "") -> Any:
@@ -439,15 +419,13 @@ def test_a_service_that_proposes_something_else_gets_no_signature(
         assert await bay.entries(Kind.DEVICE_PAIRED, Kind.CHANGE_REFUSED) == []
         sheet.dismiss()
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_a_policy_is_not_signed_beside_a_difference_that_is_not_its_own(
+async def test_a_policy_is_not_signed_beside_a_difference_that_is_not_its_own(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lines that are shown come with another answer than the proposal; both must be of one text."""
 
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         page = (await settings_of(bay, "policy")).policy
         page.editor.replace_text(ALLOW)
         await seen(lambda: page.work.found is not None and page.work.found.ok)
@@ -465,13 +443,11 @@ def test_a_policy_is_not_signed_beside_a_difference_that_is_not_its_own(
         assert await bay.entries(Kind.POLICY_SAVED, Kind.CHANGE_REFUSED) == []
         assert page.editor.text() == ALLOW
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_what_another_program_wrote_stands_in_a_banner_and_holds_once_it_is_signed(
+async def test_what_another_program_wrote_stands_in_a_banner_and_holds_once_it_is_signed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         window = bay.desk.window
         bay.home.policy.write_text(ALLOW)
         # Noticed when the service looks at the policy next: here, when another client reads it.
@@ -498,13 +474,11 @@ def test_what_another_program_wrote_stands_in_a_banner_and_holds_once_it_is_sign
         ).answer.value == "allow"
         await seen(lambda: page.stand.text() == "Saved; this is in force")
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_settings_that_another_program_wrote_are_accepted_after_the_policy_in_one_go(
+async def test_settings_that_another_program_wrote_are_accepted_after_the_policy_in_one_go(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         window = bay.desk.window
         settings = bay.home.path / "settings.toml"
         settings.write_text(settings.read_text().replace("127.0.0.1:0", "0.0.0.0:5000"))
@@ -521,15 +495,13 @@ def test_settings_that_another_program_wrote_are_accepted_after_the_policy_in_on
         assert signed.statement.change == shown
         assert entry.body["settings"] == shown.after
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_a_missing_policy_is_told_and_put_back_without_a_signature_or_its_absence_accepted_with_one(
+async def test_a_missing_policy_is_told_and_put_back_without_a_signature_or_its_absence_accepted_with_one(
     theme: Theme, tmp_path: Path
 ) -> None:
     denies = ALLOW.replace('"allow"', '"deny"')
 
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path, policy=denies) as bay:
         window = bay.desk.window
         bay.home.policy.unlink()
         await bay.beside.policy.text()
@@ -551,13 +523,11 @@ def test_a_missing_policy_is_told_and_put_back_without_a_signature_or_its_absenc
         await sign(bay.desk)
         await seen(lambda: not window.notices.words())
 
-    play_on_service(theme, tmp_path, scenario, policy=denies)
 
-
-def test_the_window_proves_who_is_at_it_and_only_as_long_as_the_key_is_unlocked(
+async def test_the_window_proves_who_is_at_it_and_only_as_long_as_the_key_is_unlocked(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path, operators=(("harbour", PHRASE), ("quay", PHRASE))) as bay:
         desk = bay.desk
         identity = desk.window.identity
 
@@ -582,13 +552,11 @@ def test_the_window_proves_who_is_at_it_and_only_as_long_as_the_key_is_unlocked(
         await seen(lambda: len(bay.doors) == 3 and not identity.proved and desk.link.connected)
         assert await asker() == (actor, "")
 
-    play_on_service(theme, tmp_path, scenario, operators=(("harbour", PHRASE), ("quay", PHRASE)))
 
-
-def test_a_locked_key_opens_one_new_connection_however_late_its_state_is_read(
+async def test_a_locked_key_opens_one_new_connection_however_late_its_state_is_read(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(bay: Bay) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         desk = bay.desk
         await seen(lambda: desk.window.identity.proved == "harbour")
         invoke, reattach, answered = RemoteConsole.invoke, desk.link.reattach, asyncio.Event()
@@ -617,11 +585,9 @@ def test_a_locked_key_opens_one_new_connection_however_late_its_state_is_read(
         await seen(lambda: not desk.window.identity.proved and desk.link.connected)
         assert len(bay.doors) == 2
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_the_proof_is_made_anew_after_the_connection_was_lost(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_the_proof_is_made_anew_after_the_connection_was_lost(theme: Theme, tmp_path: Path) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         desk = bay.desk
         await seen(lambda: desk.window.identity.proved == "harbour")
         await bay.server.close()
@@ -635,11 +601,11 @@ def test_the_proof_is_made_anew_after_the_connection_was_lost(theme: Theme, tmp_
         assert run.summary.actor == "operator:harbour"
         assert len(bay.doors) == 2
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_a_key_that_is_not_the_registered_one_proves_and_signs_nothing(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_a_key_that_is_not_the_registered_one_proves_and_signs_nothing(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         desk = bay.desk
         stranger = Operator(name="harbour", public_key="ab" * 32, has_passphrase=False)
         identity = desk.window.identity
@@ -658,11 +624,11 @@ def test_a_key_that_is_not_the_registered_one_proves_and_signs_nothing(theme: Th
         await do_not_sign(desk)
         assert await bay.entries(Kind.PROFILE_CHANGED, Kind.CHANGE_REFUSED) == []
 
-    play_on_service(theme, tmp_path, scenario)
 
-
-def test_a_signature_of_the_window_is_worth_nothing_for_a_second_act(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(bay: Bay) -> None:
+async def test_a_signature_of_the_window_is_worth_nothing_for_a_second_act(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async with open_on_service(theme, tmp_path) as bay:
         first = await bay.beside.service.stop_all()
         await seen(lambda: bay.desk.state.stopped)
         bay.desk.window.control.start_resume()
@@ -673,5 +639,3 @@ def test_a_signature_of_the_window_is_worth_nothing_for_a_second_act(theme: Them
         with pytest.raises(Refused, match="used already"):
             await bay.beside.service.resume(signed)
         assert (await bay.beside.service.state()).stopped
-
-    play_on_service(theme, tmp_path, scenario)

@@ -38,7 +38,7 @@ from core.service.console import PolicyStatus
 from tests.fakes.approvals_desk import make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.sign_sheets import PHRASE, do_not_sign, operator_of, sign, sign_sheet, sign_sheets
-from tests.fakes.window import play_frame, seen
+from tests.fakes.window import open_frame, seen
 from tests.gui.page import link_in, problem_in, scroller_of, visible
 from tests.gui.shell.page import banner_with
 
@@ -92,13 +92,13 @@ def test_sentences_of_a_service_are_plain_text_with_hidden_characters_written_ou
 # The sheet
 
 
-def test_a_long_difference_has_to_be_read_to_its_end_before_it_can_be_signed_by_keyboard_alone(
+async def test_a_long_difference_has_to_be_read_to_its_end_before_it_can_be_signed_by_keyboard_alone(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path, passphrase=PHRASE)])
     rules = "".join(f'\n[[rule]]\nid = "more-{n}"\ndecision = "allow"\ntool = "x{n}"\n' for n in range(12))
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console, size=SMALLEST) as desk:
         desk.window.activateWindow()
         await seen(desk.window.isActiveWindow)
         console.changed_by_another_program(console.policy_on_disk + rules)
@@ -126,15 +126,13 @@ def test_a_long_difference_has_to_be_read_to_its_end_before_it_can_be_signed_by_
         await seen(lambda: not console.policy_status.pending)
         assert len(console.signed) == 1
 
-    play_frame(theme, tmp_path, console, scenario, size=SMALLEST)
 
-
-def test_the_keyboard_starts_on_cancel_stays_inside_and_goes_back_to_where_it_was(
+async def test_the_keyboard_starts_on_cancel_stays_inside_and_goes_back_to_where_it_was(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         window = desk.window
         window.activateWindow()
         await seen(window.isActiveWindow)
@@ -167,13 +165,13 @@ def test_the_keyboard_starts_on_cancel_stays_inside_and_goes_back_to_where_it_wa
         assert "pair" not in console.asked
         pairing.dismiss()
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_the_sheet_and_its_parts_are_named_for_assistive_technology(theme: Theme, tmp_path: Path) -> None:
+async def test_the_sheet_and_its_parts_are_named_for_assistive_technology(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path, passphrase=PHRASE)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         assert sheet.accessibleName() == "Sign this change of the policy"
@@ -185,14 +183,12 @@ def test_the_sheet_and_its_parts_are_named_for_assistive_technology(theme: Theme
         assert sheet.unlock.secret.accessibleName() == "Passphrase of harbour"
         await do_not_sign(desk)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_another_operator_can_be_chosen_to_sign(theme: Theme, tmp_path: Path) -> None:
+async def test_another_operator_can_be_chosen_to_sign(theme: Theme, tmp_path: Path) -> None:
     operators = [operator_of(tmp_path), operator_of(tmp_path, "quay", PHRASE)]
     console = FakeConsole(operators=operators)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         await desk.keys.unlock("harbour", None)
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
@@ -208,15 +204,13 @@ def test_another_operator_can_be_chosen_to_sign(theme: Theme, tmp_path: Path) ->
         await seen(lambda: console.policy_status.profile is Profile.TRUSTED)
         assert console.signed[0].statement.approver == "quay"
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_key_whose_file_was_exchanged_signs_nothing(theme: Theme, tmp_path: Path) -> None:
+async def test_a_key_whose_file_was_exchanged_signs_nothing(theme: Theme, tmp_path: Path) -> None:
     stranger = operator_of(tmp_path / "other")
     operator_of(tmp_path)
     console = FakeConsole(operators=[stranger])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         await seen(lambda: "lies here" in problem_in(sheet))
@@ -225,10 +219,8 @@ def test_a_key_whose_file_was_exchanged_signs_nothing(theme: Theme, tmp_path: Pa
         await do_not_sign(desk)
         assert console.proved == ""
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_an_act_that_fails_after_it_was_signed_is_told_where_it_was_asked_for(
+async def test_an_act_that_fails_after_it_was_signed_is_told_where_it_was_asked_for(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
@@ -237,7 +229,7 @@ def test_an_act_that_fails_after_it_was_signed_is_told_where_it_was_asked_for(
         ErrorCode.APPROVAL_INVALID,
     )
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.choose_profile(Profile.TRUSTED)
         await sign(desk)
         await seen(lambda: any("look again and sign anew" in words for words in banners(desk)))
@@ -247,30 +239,26 @@ def test_an_act_that_fails_after_it_was_signed_is_told_where_it_was_asked_for(
         await sign(desk)
         await seen(lambda: console.policy_status.profile is Profile.TRUSTED)
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_service_that_is_lost_while_the_sheet_is_open_changes_nothing_and_says_so(
+async def test_a_service_that_is_lost_while_the_sheet_is_open_changes_nothing_and_says_so(
     theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
     # The connection is opened again at its first try.
     console.fail_next["set_profile"] = ServiceError("The line broke.")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.choose_profile(Profile.TRUSTED)
         await sign(desk)
         await seen(lambda: any("The line broke." in words for words in banners(desk)))
         assert console.policy_status.profile is Profile.GUARDED
-
-    play_frame(theme, tmp_path, console, scenario)
     capsys.readouterr()
 
 
-def test_another_screen_puts_the_sheet_away_unsigned(theme: Theme, tmp_path: Path) -> None:
+async def test_another_screen_puts_the_sheet_away_unsigned(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.choose_profile(Profile.TRUSTED)
         await sign_sheet(desk)
         desk.window.open("journal")
@@ -279,13 +267,12 @@ def test_another_screen_puts_the_sheet_away_unsigned(theme: Theme, tmp_path: Pat
         assert console.signed == []
         assert console.policy_status.profile is Profile.GUARDED
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_over_another_question_only_its_card_is_dimmed_once_more(theme: Theme, tmp_path: Path) -> None:
+async def test_over_another_question_only_its_card_is_dimmed_once_more(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    theme.set_mode("light")
+    async with open_frame(theme, tmp_path, console) as desk:
         window = desk.window
         pairing = start_pairing(window, desk.state, desk.link, window)
         pairing.name_field.setText("db-4")
@@ -305,9 +292,6 @@ def test_over_another_question_only_its_card_is_dimmed_once_more(theme: Theme, t
         await do_not_sign(desk)
         pairing.dismiss()
 
-    theme.set_mode("light")
-    play_frame(theme, tmp_path, console, scenario)
-
 
 # Banners
 
@@ -324,10 +308,12 @@ def test_the_words_of_what_waits_name_the_files_and_count_the_things() -> None:
     assert detail == "What it tightens holds; 3 things it would loosen wait for your signature."
 
 
-def test_the_banner_of_what_waits_leads_to_the_sheet_and_to_the_page(theme: Theme, tmp_path: Path) -> None:
+async def test_the_banner_of_what_waits_leads_to_the_sheet_and_to_the_page(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         console.changed_by_another_program(console.policy_on_disk.replace("<=medium", "<=high"))
         await seen(lambda: banners(desk))
         desk.window.notices.dismiss_newest()
@@ -341,15 +327,13 @@ def test_the_banner_of_what_waits_leads_to_the_sheet_and_to_the_page(theme: Them
         await sign(desk)
         await seen(lambda: not banners(desk))
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_banner_that_says_the_same_again_keeps_the_keyboard_on_its_link(
+async def test_a_banner_that_says_the_same_again_keeps_the_keyboard_on_its_link(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         desk.window.activateWindow()
         await seen(desk.window.isActiveWindow)
         console.changed_by_another_program(console.policy_on_disk.replace("<=medium", "<=high"))
@@ -362,10 +346,8 @@ def test_a_banner_that_says_the_same_again_keeps_the_keyboard_on_its_link(
         await seen(lambda: told)
         assert QApplication.focusWidget() is link
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_what_does_not_count_is_told_whole_and_can_be_put_away_until_there_is_something_else(
+async def test_what_does_not_count_is_told_whole_and_can_be_put_away_until_there_is_something_else(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = FakeConsole()
@@ -375,7 +357,7 @@ def test_what_does_not_count_is_told_whole_and_can_be_put_away_until_there_is_so
         console.policy_status = console.policy_status.model_copy(update={"notes": notes})
         console.tell_control()
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         tell(first)
         await seen(lambda: banners(desk))
         assert banners(desk)[0].startswith("1 thing in the files of this home does not count.")
@@ -391,14 +373,14 @@ def test_what_does_not_count_is_told_whole_and_can_be_put_away_until_there_is_so
         await seen(lambda: banners(desk))
         assert banners(desk)[0].startswith("2 things")
 
-    play_frame(theme, tmp_path, console, scenario)
 
-
-def test_a_policy_that_cannot_be_read_says_why_and_the_page_what_to_do(theme: Theme, tmp_path: Path) -> None:
+async def test_a_policy_that_cannot_be_read_says_why_and_the_page_what_to_do(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
     problem = "policy.toml is missing, and one was accepted; put it back or accept its absence."
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console) as desk:
         console.accepted_policy, console.policy_on_disk = console.policy_on_disk, ""
         console.policy_status = console.policy_status.model_copy(update={"problem": problem})
         console.tell_control()
@@ -414,8 +396,6 @@ def test_a_policy_that_cannot_be_read_says_why_and_the_page_what_to_do(theme: Th
         settings.policy.work.save()
         await seen(lambda: console.policy_on_disk)
         assert console.signed == [], "what was accepted already needs no signature"
-
-    play_frame(theme, tmp_path, console, scenario)
 
 
 # Who asks
@@ -454,7 +434,7 @@ def test_the_new_kinds_of_entries_have_words() -> None:
     assert "not an operator" in title(Kind.CHANGE_REFUSED, problem="x is not an operator of this home.")
 
 
-def test_a_change_waits_to_be_signed_until_the_keys_are_read(
+async def test_a_change_waits_to_be_signed_until_the_keys_are_read(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path, passphrase=PHRASE)])
@@ -466,7 +446,7 @@ def test_a_change_waits_to_be_signed_until_the_keys_are_read(
 
     monkeypatch.setattr(operator_keys, "list_operator_keys", slowly)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_frame(theme, tmp_path, console, wait=False) as desk:
         await seen(lambda: desk.state.loaded)
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
@@ -478,5 +458,3 @@ def test_a_change_waits_to_be_signed_until_the_keys_are_read(
             may_be_read.set()
         await seen(lambda: sheet.unlock is not None)
         await do_not_sign(desk)
-
-    play_frame(theme, tmp_path, console, scenario, wait=False)

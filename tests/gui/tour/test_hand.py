@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox
 
-from app.main import ConsoleApplication
 from app.theme.theme import Theme
 from app.tour import ui_driver as tour_hand
 from app.tour.album import INDEX, Album
@@ -17,14 +16,14 @@ from app.tour.devices import DemoDevices
 from app.tour.ui_driver import StepDidNotHappen, UiDriver
 from core.service.console import Console
 from tests.fakes.story import story
-from tests.fakes.window import play
+from tests.fakes.window import open_window
 
 
 async def nobody() -> Console:
     raise AssertionError("no scene here asks for an agent")
 
 
-def test_a_button_that_is_not_there_ends_the_tour_with_its_name_and_a_picture(
+async def test_a_button_that_is_not_there_ends_the_tour_with_its_name_and_a_picture(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
@@ -32,7 +31,7 @@ def test_a_button_that_is_not_there_ends_the_tour_with_its_name_and_a_picture(
     async def presses_nothing(stage: TourContext) -> None:
         await stage.hand.press("Launch the boats")
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         album = Album(tmp_path)
         hand = UiDriver(desk.window, desk.link, album)
         with album, pytest.raises(StepDidNotHappen, match=r"presses_nothing: .*Launch the boats"):
@@ -43,15 +42,13 @@ def test_a_button_that_is_not_there_ends_the_tour_with_its_name_and_a_picture(
         assert album.pictures[0].stat().st_size > 0
         assert album.pictures[0].name in (tmp_path / INDEX).read_text("utf-8")
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_button_that_is_switched_off_or_hidden_is_not_pressed(
+async def test_a_button_that_is_switched_off_or_hidden_is_not_pressed(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         hand = UiDriver(desk.window, desk.link, Album(tmp_path))
         stop = await hand.find(QAbstractButton, "Stop all")
         stop.setEnabled(False)
@@ -59,15 +56,13 @@ def test_a_button_that_is_switched_off_or_hidden_is_not_pressed(
             await hand.press("Stop all")
         assert not desk.state.stopped
 
-    play(theme, tmp_path, story(), scenario)
 
-
-def test_a_value_is_chosen_from_a_list_whatever_was_chosen_before(
+async def test_a_value_is_chosen_from_a_list_whatever_was_chosen_before(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
 
-    async def scenario(desk: ConsoleApplication) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         hand = UiDriver(desk.window, desk.link, Album(tmp_path))
         box = QComboBox(desk.window)
         box.setAccessibleName("Harbour")
@@ -78,5 +73,3 @@ def test_a_value_is_chosen_from_a_list_whatever_was_chosen_before(
         assert box.currentText() == "Brest"
         with pytest.raises(StepDidNotHappen, match="Dover"):
             await hand.pick("Harbour", "Dover")
-
-    play(theme, tmp_path, story(), scenario)

@@ -11,14 +11,13 @@ from PySide6.QtGui import QAccessible, QAccessibleActionInterface, QAccessibleIn
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.main import ConsoleApplication
 from app.shell.navigation_bar import NavigationBar, NavLine
 from app.shell.screen_registry import SCREENS
 from app.theme.theme import Theme
 from app.widgets.badges import Chip
 from app.widgets.buttons import Button, Segmented
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_frame
+from tests.fakes.window import open_frame
 from tests.gui.page import part_of
 from tests.gui.shell.page import screen_line
 
@@ -137,14 +136,12 @@ def test_toggle_is_a_press_and_shows_nothing_as_chosen_that_is_not(theme: Theme,
     assert choice.current() == "trusted"
 
 
-def test_toggle_on_the_rail_opens_the_screen(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_toggle_on_the_rail_opens_the_screen(theme: Theme, tmp_path: Path) -> None:
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
         desk.window.open("journal")
         seen(screen_line(desk, "settings")).actionInterface().doAction("Toggle")
         assert desk.window.current.name == "settings"
         assert not seen(screen_line(desk, "journal")).state().checked
-
-    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_buttons_that_were_looked_at_go_without_a_trace(theme: Theme, qtbot: QtBot) -> None:

@@ -10,12 +10,11 @@ from PySide6.QtWidgets import QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.forms import SchemaForm
-from app.main import ConsoleApplication
 from app.shell.command_palette import CommandPalette
 from app.theme.theme import Theme
 from app.widgets.fields import DropDown, Field
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import open_window, seen
 
 NAME, VALUE = QAccessible.Text.Name, QAccessible.Text.Value
 
@@ -86,8 +85,8 @@ def test_a_drop_down_is_still_one_whose_list_can_be_opened_and_read(theme: Theme
     assert "ShowMenu" not in own.actionInterface().actionNames()
 
 
-def test_nothing_in_a_closed_palette_is_told_to_be_showing(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: ConsoleApplication) -> None:
+async def test_nothing_in_a_closed_palette_is_told_to_be_showing(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story()) as desk:
         desk.window.open_palette("lab")
         (palette,) = desk.window.findChildren(CommandPalette)
         lines = access(palette.view)
@@ -99,5 +98,3 @@ def test_nothing_in_a_closed_palette_is_told_to_be_showing(theme: Theme, tmp_pat
         assert lines.state().invisible
         assert lines.childCount() == 0
         assert not first.isValid() or first.state().invisible
-
-    play(theme, tmp_path, story(), scenario)
