@@ -65,7 +65,7 @@ def begin_on(desk: ConsoleApplication, screen: str | None) -> None:
     if screen is None or desk.store.contains("window/screen"):
         desk.begin()
     elif screen == NO_SCREEN:
-        # Only for the moment: the scenario opens its screen as an operator does. As in any window the screen
+        # Only for the moment: the test opens its screen as an operator does. As in any window the screen
         # comes beside a widget that is there: a stack shows its first one at once, before a screen is bound.
         desk.window.stack.addWidget(QWidget())
         desk.window.open = lambda _screen, _target=None: None  # type: ignore[method-assign]

@@ -24,8 +24,6 @@ from core.service.console import Console
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import PATIENCE_S, nothing_left, open_window, seen
 
-Scenario = Callable[[ConsoleLink], Coroutine[Any, Any, None]]
-
 
 class Service:
     """Answers when the test says so: `answer` and `refuse` end the oldest open request of a name."""
