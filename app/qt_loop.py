@@ -81,9 +81,11 @@ class QtEventLoop(qasync.QEventLoop):  # type: ignore[misc]  # qasync has no typ
 
     def close(self) -> None:
         """End the loop for good."""
-        super().close()
-        # Only now: no thread of the loop is left that could collect in the wrong place.
-        self._collector.stop()
+        try:
+            super().close()
+        finally:
+            # Only now: no thread of the loop is left that could collect in the wrong place.
+            self._collector.stop()
 
 
 class GuiThreadGarbageCollector(QObject):
