@@ -318,8 +318,8 @@ def _become(asked: dict[str, object], streams: Sequence[int], program: str) -> l
     return words
 
 
-def _make_what_each_would_make() -> None:
-    """Make what each would make of its code alone: 25 of the 35 ms that a short command takes (measured)."""
+def _build_once() -> None:
+    """Build before the forks what each would build of its code: 25 of a short command's 35 ms (measured)."""
     if protocol := sys.modules.get("core.service.rpc.protocol"):
         protocol.methods()
     if cli := sys.modules.get("core.cli.app"):
@@ -328,14 +328,30 @@ def _make_what_each_would_make() -> None:
         typer.get_command = lambda _: command
 
 
+def end(code: int) -> None:
+    """End this process as Python does, exit functions, threads and output, but destroy no objects.
+
+    To destroy them touches, and so copies, every page that a fork shares: half of what a short command costs
+    (37 of 72 ms of a processor, measured). What begins cold ends as Python does.
+    """
+    threading._shutdown()  # as Python does first; it ends the threads of executors
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    # Nobody reads any more what it said: Python's own end has a code for that.
+    sys.exit(code)
+
+
 def _main() -> int:
     program = sys.argv[1]
     # Loaded before the first fork.
     loaded = [importlib.import_module(name) for name in PROGRAMS[program]]
-    _make_what_each_would_make()
+    _build_once()
     line = socket.socket(fileno=int(sys.argv[2]))
     assert threading.active_count() == 1, "a fork has one thread"
-    # Without this a fork's first collection, and its end, touch and so copy every page.
+    # Without this a fork's first collection touches, and so copies, every page.
     gc.collect()
     gc.freeze()
     words = _serve(line, program)
@@ -349,21 +365,5 @@ for _one in (COMMANDS, SERVICES, DEVICES):
     atexit.register(_one.close)
 
 
-def _end(code: int) -> None:
-    """End this process; all of it is done that a program may have asked for, but nothing is taken apart.
-
-    Python's own end takes every object apart, and so copies every page that a fork shares: half of what a
-    short command costs (37 of 72 ms of a processor, measured). What begins cold ends as Python does.
-    """
-    threading._shutdown()  # as Python does first; it ends the threads of executors
-    atexit._run_exitfuncs()
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    # Nobody reads any more what it said: Python's own end has a code for that.
-    sys.exit(code)
-
-
 if __name__ == "__main__":
-    _end(_main())
+    end(_main())

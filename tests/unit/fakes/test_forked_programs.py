@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -80,3 +81,34 @@ def test_what_only_a_start_reads_is_not_pretended():
     once.loaded_in(other)
     assert once.suits(other)
     once.close()
+
+
+ENDING = """
+import atexit, threading
+from tests.fakes.warm import end
+atexit.register(print, "exit function")
+threading.Thread(target=lambda: (threading.main_thread().join(), print("thread"))).start()
+print("main")
+{}
+"""
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "nobody reads"])
+def test_it_ends_as_python_does(is_read: bool):
+    ends = []
+    for line in ("end(3)", "raise SystemExit(3)"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", ENDING.format(line)],
+            # What is printed waits for the end.
+            env={**os.environ, "PYTHONUNBUFFERED": ""},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        if not is_read:
+            process.stdout.close()
+        said = process.stdout.read() if is_read else b""
+        ends.append((process.wait(PATIENCE_S), said))
+        process.stdout.close()
+    assert ends[0] == ends[1]
+    assert ends[0] == ((3, b"main\nthread\nexit function\n") if is_read else (120, b""))
