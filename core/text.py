@@ -1,4 +1,4 @@
-"""Text helpers: invisible and look-alike characters in texts that operators read, shortening, sentences."""
+"""Text helpers: invisible, look-alike and reordering characters in texts that operators read; shortening."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ _DRAWN_EMPTY = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f
     chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 }
 
+# Letters and digits that the Unicode Bidirectional Algorithm (UAX #9) draws in another order than they have.
+_REORDERING = frozenset({"R", "AL", "AN"})
+LEFT_TO_RIGHT_OVERRIDE = "\N{LEFT-TO-RIGHT OVERRIDE}"
+_END_OF_OVERRIDE = "\N{POP DIRECTIONAL FORMATTING}"
+
 
 def hidden_characters(text: str) -> list[tuple[int, str]]:
     """The characters that are invisible or look like others: (offset, name), in order.
@@ -52,6 +57,50 @@ def escape_hidden(text: str, keep_lines: bool = True) -> str:
     if keep_lines:
         return shown
     return re.sub(r"[\t\r\n]", lambda match: f"[{code_of(match.group())}]", shown)
+
+
+def right_to_left_letters(text: str) -> list[int]:
+    """The offsets of letters and digits that are drawn from right to left, and reorder what is near them."""
+    reordering = _reordering(text)
+    return [offset for offset, sign in enumerate(text) if sign in reordering] if reordering else []
+
+
+def left_to_right(text: str) -> str:
+    """The text with each line that has right-to-left letters held in the order in which it is stored.
+
+    Such a line stands between U+202D and U+202C (UAX #9, 3.3.2): the letters of any script then run from left
+    to right, and neither words nor punctuation change places. For Qt; `escape_right_to_left` for terminals,
+    which reorder lines in ways of their own.
+    """
+    reordering = _reordering(text)
+    if not reordering:
+        return text
+    return "\n".join(
+        line if reordering.isdisjoint(line) else f"{LEFT_TO_RIGHT_OVERRIDE}{line}{_END_OF_OVERRIDE}"
+        for line in text.split("\n")
+    )
+
+
+def without_override(text: str) -> str:
+    """The text that `left_to_right` was given."""
+    return text.replace(LEFT_TO_RIGHT_OVERRIDE, "").replace(_END_OF_OVERRIDE, "")
+
+
+def escape_right_to_left(text: str) -> str:
+    """The text with each right-to-left letter written in the form `[U+05D0]`."""
+    reordering = _reordering(text)
+    if not reordering:
+        return text
+    return text.translate({ord(sign): f"[{code_of(sign)}]" for sign in reordering})
+
+
+def _reordering(text: str) -> set[str]:
+    if text.isascii():
+        return set()
+    # What is not printable, U+061C among it, counts as hidden instead.
+    return {
+        sign for sign in set(text) if unicodedata.bidirectional(sign) in _REORDERING and sign.isprintable()
+    }
 
 
 def code_of(character: str) -> str:

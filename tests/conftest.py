@@ -8,8 +8,11 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-# Before anything loads Qt: no test shows a window on somebody's screen unless it asks for a display.
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+# Before anything loads Qt: no test shows a window on somebody's screen unless it asks for a display. The
+# platform's own screen, 800 x 800, has no room for the window, and nothing beyond its edge counts as seen.
+os.environ.setdefault(
+    "QT_QPA_PLATFORM", f"offscreen:configfile={Path(__file__).parent / 'fakes' / 'offscreen.json'}"
+)
 os.environ.setdefault("QT_API", "pyside6")
 
 import pytest

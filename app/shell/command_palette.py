@@ -28,6 +28,7 @@ from app.shell.top_bar import PLACEHOLDER
 from app.state import AppState
 from app.text import plural
 from app.theme.icons import paint_icon
+from app.theme.legible import legible
 from app.theme.status_styles import StateLook, cell_look, health_look, plan_look
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
@@ -205,7 +206,7 @@ def marked_text(
             continue
         font = bold if strong else plain
         metrics = QFontMetricsF(font)
-        shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, room.right() - x)
+        shown = metrics.elidedText(legible(words, font), Qt.TextElideMode.ElideRight, room.right() - x)
         painter.setFont(font)
         painter.setPen(theme.color("accent" if strong else color))
         painter.drawText(int(x), base, shown)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QGuiApplication,
     QPainter,
@@ -24,11 +24,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QPlainTextDocumentLayout, QPlainTextEdit, QTextEdit, QWidget
 
+from app.theme.legible import is_drawn
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import risk_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import TYPE
 from app.widgets import painting
+from app.widgets.end_watch import EndWatch
 from app.widgets.visible_text import Mark, visible_text
 
 __all__ = ["CodeView", "Highlight"]
@@ -63,8 +65,6 @@ class CodeView(QPlainTextEdit):
         self.finding_columns = 2
         self._underlines: list[tuple[int, int, str]] = []
         self._most_lines, self._with_numbers = most_lines, numbers
-        self._seen = False
-        self._check_waits = False
         self.setAccessibleName(name)
         self.setProperty("code", "true")
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -87,17 +87,17 @@ class CodeView(QPlainTextEdit):
         self._left, self._right = NumberGutter(self), FindingGutter(self)
         self._left.setVisible(numbers)
         self.updateRequest.connect(self._scrolled)
-        self.verticalScrollBar().valueChanged.connect(self._look_soon)
-        self.verticalScrollBar().rangeChanged.connect(self._look_soon)
+        self._watch = EndWatch(self, self._end)
+        self._watch.seen.connect(self.end_seen)
         self._set_margins()
 
     # what screens ask
 
     def show_bytes(self, data: bytes, highlights: Sequence[Highlight] = ()) -> None:
         """Show `data`, from its beginning; the end counts as not seen."""
-        self.shown = visible_text(data)
+        font = self.font()
+        self.shown = visible_text(data, lambda sign: is_drawn(sign, font))
         self._highlights = tuple(highlights)
-        self._seen = False
         places = self.shown.place_of
         self._underlines = [(places(h.start), places(h.end), h.risk) for h in self._highlights]
         self.setPlainText(self.shown.text)
@@ -107,7 +107,7 @@ class CodeView(QPlainTextEdit):
         self._set_margins()
         self._color()
         self._fit()
-        self._look_soon()
+        self._watch.start()
 
     def show_text(self, text: str) -> None:
         """Show text, as its UTF-8 bytes."""
@@ -126,7 +126,7 @@ class CodeView(QPlainTextEdit):
     @property
     def end_was_seen(self) -> bool:
         """True after `end_seen`."""
-        return self._seen
+        return self._watch.was_seen
 
     def copy_bytes(self) -> bytes:
         """Put exactly the original bytes on the clipboard, and return them."""
@@ -246,24 +246,13 @@ class CodeView(QPlainTextEdit):
         self._left.update()
         self._right.update()
 
-    def _look_soon(self) -> None:
-        # Once the layout has settled: while it is being made, a scroll bar may have no range yet.
-        if not self._seen and not self._check_waits:
-            self._check_waits = True
-            QTimer.singleShot(0, self, self._look_for_the_end)
-
-    def _look_for_the_end(self) -> None:
-        self._check_waits = False
-        if self._seen or not self.shown.data or not self.isVisible() or self.window().isMinimized():
-            return
+    def _end(self) -> QPoint | None:
+        if not self.shown.data:
+            return None
         end = QTextCursor(self.document())
         end.movePosition(QTextCursor.MoveOperation.End)
         rect = self.cursorRect(end)
-        last = QPoint(max(0, rect.left() - 1), rect.center().y())
-        # The visible region knows about every scroll area around this box, too.
-        if self.viewport().visibleRegion().contains(last):
-            self._seen = True
-            self.end_seen.emit()
+        return QPoint(max(0, rect.left() - 1), rect.center().y())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the text, then the marks around it."""
@@ -271,22 +260,21 @@ class CodeView(QPlainTextEdit):
         painter = QPainter(self.viewport())
         paint_over(self, painter, theme_of(self))
         painter.end()
-        if not self._seen:
-            self._look_soon()
+        self._watch.look_soon()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Other wraps, another height."""
         super().resizeEvent(event)
         self._place_gutters()
         self._fit()
-        self._look_soon()
+        self._watch.look_soon()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Short bytes are seen as soon as they are shown."""
         super().showEvent(event)
         self._place_gutters()
         self._fit()
-        self._look_soon()
+        self._watch.look_soon()
 
     def changeEvent(self, event: QEvent) -> None:
         """Take the other mode's colours."""

@@ -10,6 +10,7 @@ from app.theme.theme import theme_of
 from app.widgets.buttons import Button
 from app.widgets.labels import Label
 from app.widgets.layouts import hbox, vbox
+from core.text import left_to_right
 
 COPIED_MS = 2000
 _EDGES = 14  # the border, the margin above, and below what the text edit counts before it scrolls
@@ -74,7 +75,7 @@ class CopyableText(QWidget):
     def show_text(self, text: str) -> None:
         """Show a text; empty forgets the one before."""
         self._text = text
-        self.box.setPlainText(text)
+        self.box.setPlainText(left_to_right(text))
         self.button.set_off("" if text else "There is nothing to copy.")
 
     def text(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QTextLayout, QTextOption
+from PySide6.QtGui import QFont, QTextLayout, QTextOption
 
+from app.theme.legible import is_drawn
 from app.theme.theme import Theme
 from app.widgets.text_diff import FileDiff, Kind, Line
 from app.widgets.visible_text import Mark, visible_text
@@ -33,9 +34,9 @@ class Row:
     lines: int = 1
 
 
-def shown_line(line: Line) -> ShownLine:
-    """What is drawn for a line; nothing in it is invisible."""
-    shown = visible_text(line.text.encode("utf-8", "surrogatepass"))
+def shown_line(line: Line, font: QFont) -> ShownLine:
+    """What is drawn for a line in this font; nothing in it is invisible."""
+    shown = visible_text(line.text.encode("utf-8", "surrogatepass"), lambda sign: is_drawn(sign, font))
 
     def place(at: int) -> int:
         return shown.place_of(len(line.text[:at].encode("utf-8", "surrogatepass")))
@@ -105,7 +106,7 @@ def pairs(lines: tuple[Line, ...]) -> list[Row]:
     return rows
 
 
-def spoken(diff: FileDiff) -> str:
+def spoken(diff: FileDiff, font: QFont) -> str:
     """The first changes as text, for assistive technology."""
     changed = [line for line in diff.lines if line.kind in (Kind.ADDED, Kind.REMOVED)]
-    return "\n".join(f"{line.kind.value}: {shown_line(line).text}" for line in changed[:60])
+    return "\n".join(f"{line.kind.value}: {shown_line(line, font).text}" for line in changed[:60])

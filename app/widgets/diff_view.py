@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
@@ -20,6 +20,7 @@ from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting
 from app.widgets.diff_layout import LINE, Row, ShownLine, pairs, shown_line, spoken, spots, wrapped
+from app.widgets.end_watch import EndWatch
 from app.widgets.text_diff import FileDiff, Kind, Line
 
 NUMBERS = 34
@@ -45,28 +46,27 @@ class DiffView(QAbstractScrollArea):
         self._lines: tuple[Line, ...] = ()
         self._rows: list[Row] = []
         self._two = False
-        self._seen = False
         self._fold = -1
         self._layouts: dict[tuple[int, int], QTextLayout | None] = {}
         self._texts: dict[int, ShownLine] = {}
-        self._waits = False
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.viewport().setAutoFillBackground(False)
-        self.verticalScrollBar().valueChanged.connect(self._look_soon)
-        self.verticalScrollBar().rangeChanged.connect(self._look_soon)
+        self._watch = EndWatch(self, self._end)
+        self._watch.seen.connect(self.end_seen)
+        self.verticalScrollBar().valueChanged.connect(lambda _: self.viewport().update())
 
     # What it shows
 
     def show_diff(self, diff: FileDiff) -> None:
         """Show another change from its beginning."""
         self._lines = diff.lines
-        self._seen = False
+        self._watch.start()
         self._fold = -1
         self.setAccessibleName(f"What would change: {diff.words()}")
-        self.setAccessibleDescription(spoken(diff))
+        self.setAccessibleDescription(spoken(diff, theme_of(self).font("mono")))
         self._make_rows()
         self.verticalScrollBar().setValue(0)
 
@@ -79,7 +79,7 @@ class DiffView(QAbstractScrollArea):
     @property
     def end_was_seen(self) -> bool:
         """True after `end_seen`."""
-        return self._seen
+        return self._watch.was_seen
 
     @property
     def shown(self) -> list[Line]:
@@ -106,7 +106,7 @@ class DiffView(QAbstractScrollArea):
     def _text_of(self, line: Line) -> ShownLine:
         known = self._texts.get(id(line))
         if known is None:
-            known = self._texts[id(line)] = shown_line(line)
+            known = self._texts[id(line)] = shown_line(line, theme_of(self).font("mono"))
         return known
 
     # Measures
@@ -170,21 +170,14 @@ class DiffView(QAbstractScrollArea):
 
     def _look_soon(self) -> None:
         self.viewport().update()
-        if not self._seen and not self._waits:
-            self._waits = True
-            QTimer.singleShot(0, self, self._look_for_the_end)
+        self._watch.look_soon()
 
-    def _look_for_the_end(self) -> None:
-        self._waits = False
-        if self._seen or not self._rows or not self.isVisible() or self.window().isMinimized():
-            return
+    def _end(self) -> QPoint | None:
+        if not self._rows:
+            return None
         last = self._rows[-1]
         bottom = (last.top + last.lines) * LINE + _PAD - self.verticalScrollBar().value() - LINE // 2
-        region = self.viewport().visibleRegion()
-        middle = QPoint(self.viewport().width() // 2, bottom)
-        if bottom <= self.viewport().height() and region.contains(middle):
-            self._seen = True
-            self.end_seen.emit()
+        return QPoint(self.viewport().width() // 2, bottom)
 
     # Keys and pointer
 

@@ -6,9 +6,10 @@ import re
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QToolTip, QWidget
 
 from app.input_origin import stroke_of
+from app.theme.legible import legible
 from app.theme.theme import theme_of
 from app.theme.tokens import TYPE
 from app.widgets import painting
@@ -42,7 +43,17 @@ class Label(QLabel):
                 Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
             )
         self.set_tone(tone)
+        self._text = ""
         self.setText(text)
+
+    def text(self) -> str:
+        """The text, as it was given."""
+        return self._text
+
+    def setText(self, text: str) -> None:
+        """Show another text, in the order of its characters; what no font draws is named."""
+        self._text = text
+        super().setText(legible(text, self.font()))
 
     def set_tone(self, tone: str) -> None:
         """Change the colour; a token's name."""
@@ -102,7 +113,8 @@ class ElidedLabel(QWidget):
 
 
 def escaped_tooltip(text: str) -> str:
-    """A tooltip that shows `text` as it is: Qt would take `<b>` in it for markup."""
+    """A tooltip that shows `text` as it is: Qt would take `<b>` in it for markup, and reorder its letters."""
+    text = legible(text, QToolTip.font())
     if "<" not in text:
         return text
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\n", "<br>")

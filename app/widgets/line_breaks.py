@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from core.text import without_override
+
 BREAK = "\N{ZERO WIDTH SPACE}"
 # So many of the widest letters have room everywhere.
 LONGEST = 16
@@ -18,8 +20,8 @@ def breakable(text: str) -> str:
 
 
 def whole(text: str) -> str:
-    """What `breakable` was given, as it is copied."""
-    return text.replace(BREAK, "")
+    """What `breakable` was given, as it is copied, also of a text that a label shows."""
+    return without_override(text.replace(BREAK, ""))
 
 
 def _part(part: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen, QPixmap, QPolygonF
 
+from app.theme.legible import legible
 from app.theme.theme import Theme
 
 _tiles: dict[tuple[int, int, float], QPixmap] = {}
@@ -91,6 +92,7 @@ def text(
     painter.setFont(theme.font(role))
     painter.setPen(theme.color(color))
     metrics = metrics_of(theme, role)
+    words = legible(words, theme.font(role))
     width = text_width(words, theme, role)
     if width > rect.width() and elide != Qt.TextElideMode.ElideNone:
         words = metrics.elidedText(words, elide, rect.width())
@@ -112,7 +114,8 @@ def text_width(words: str, theme: Theme, role: str = "body") -> float:
     if (width := _widths.get(key)) is None:
         if len(_widths) >= MOST_WIDTHS:
             _widths.clear()
-        width = _widths[key] = metrics_of(theme, role).horizontalAdvance(words)
+        shown = legible(words, theme.font(role))
+        width = _widths[key] = metrics_of(theme, role).horizontalAdvance(shown)
     return width
 
 

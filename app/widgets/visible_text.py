@@ -1,8 +1,8 @@
 """Bytes as text that hides nothing: what the code box shows, and the way back to the bytes. Without Qt.
 
-Characters that would be invisible, reorder their neighbours or end a line in silence are replaced by their
-names, such as U+200B; bytes that are not UTF-8 by \\xFF. The marks say where, so that they can be boxed: a
-name in the text itself has no box.
+Characters that would be invisible, end a line in silence, or that no font draws are replaced by their names,
+such as U+200B; bytes that are not UTF-8 by \\xFF. The marks say where, so that they can be boxed: a name in
+the text itself has no box. A line with right-to-left letters is shown in the order of its bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from core.text import LEFT_TO_RIGHT_OVERRIDE, plural, right_to_left_letters
 
 _PLAIN = re.compile(rb"[\t\n\x20-\x7e]*\Z")
 _HIDING_CATEGORIES = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs", "Co", "Cn", "Cs"})
@@ -28,24 +31,29 @@ _DRAWN_AS_NOTHING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A replaced character: where its name stands (UTF-16 units of the shown text), and what it was."""
+    """A replaced character: where its name stands (UTF-16 units of the shown text), and what it was.
+
+    `hides` is false of a visible character that no font draws here.
+    """
 
     start: int
     end: int
     name: str
+    hides: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleText:
     """Bytes, the text shown for them, and how places in the one map to the other.
 
-    Places in the shown text are UTF-16 units, as Qt counts them.
+    Places in the shown text are UTF-16 units, as Qt counts them. `right_to_left` counts the letters that are
+    held in the order of their bytes.
     """
 
     data: bytes
     text: str
     marks: tuple[Mark, ...] = ()
-    right_to_left: bool = False
+    right_to_left: int = 0
     _bytes: list[int] = field(default_factory=list)
     _places: list[int] = field(default_factory=list)
 
@@ -78,13 +86,17 @@ class VisibleText:
 
     def describe_hidden(self) -> str:
         """The words for the line below the box."""
-        if not self.marks:
-            return "no hidden characters"
-        return "1 hidden character" if len(self.marks) == 1 else f"{len(self.marks)} hidden characters"
+        hidden = sum(mark.hides for mark in self.marks)
+        parts = [plural(hidden, "hidden character") if hidden else "no hidden characters"]
+        if missing := len(self.marks) - hidden:
+            parts.append(f"{plural(missing, 'character')} that no font here draws")
+        if self.right_to_left:
+            parts.append(f"{plural(self.right_to_left, 'right-to-left letter')}, in the order of the bytes")
+        return "   ".join(parts)
 
 
-def visible_text(data: bytes) -> VisibleText:
-    """Work out what to show for `data`."""
+def visible_text(data: bytes, is_drawn: Callable[[str], bool] = lambda sign: True) -> VisibleText:
+    """Work out what to show for `data`; `is_drawn` tells whether a font here draws a character."""
     if _PLAIN.match(data):
         return VisibleText(data, data.decode("ascii"))
     text = data.decode("utf-8", "surrogateescape")
@@ -92,24 +104,44 @@ def visible_text(data: bytes) -> VisibleText:
     marks: list[Mark] = []
     offsets, places = [], []
     offset = place = 0
-    reorders = False
-    for char in text:
+    letters = right_to_left_letters(text)
+    held = _lines_with(letters, text)
+    for at, char in enumerate(text):
         offsets.append(offset)
         places.append(place)
         code = ord(char)
         invalid = 0xDC80 <= code <= 0xDCFF
         offset += 1 if invalid or code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
-        if (name := name_of_hidden(char)) is not None:
-            marks.append(Mark(place, place + len(name), name))
+        if at in held:
+            # Belongs to the character behind it: every place then is that of a byte.
+            shown.append(LEFT_TO_RIGHT_OVERRIDE)
+            place += 1
+        name = name_of_hidden(char)
+        hides = name is not None
+        if name is None and not is_drawn(char):
+            name = f"U+{code:04X}"
+        if name is not None:
+            marks.append(Mark(place, place + len(name), name, hides))
             shown.append(name)
             place += len(name)
             continue
         shown.append(char)
         place += 2 if code > 0xFFFF else 1
-        reorders = reorders or (code > 0x58F and unicodedata.bidirectional(char) in ("R", "AL"))
     offsets.append(offset)
     places.append(place)
-    return VisibleText(data, "".join(shown), tuple(marks), reorders, offsets, places)
+    return VisibleText(data, "".join(shown), tuple(marks), len(letters), offsets, places)
+
+
+def _lines_with(letters: list[int], text: str) -> set[int]:
+    """Where the lines begin that have one of these letters; each line is looked at once."""
+    starts: set[int] = set()
+    end = -1
+    for at in letters:
+        if at > end:
+            starts.add(text.rfind("\n", 0, at) + 1)
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+    return starts
 
 
 def name_of_hidden(char: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Output of the command line: device text cannot move the cursor or contain hidden characters."""
+"""Output of the command line: device text cannot move the cursor, hide characters or change their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from core.dispatch.models import CommandResult
 from core.errors import ErrorInfo
 from core.service.envelope import Envelope, envelope_error
-from core.text import escape_hidden, sentences, shorten_middle
+from core.text import escape_hidden, escape_right_to_left, sentences, shorten_middle
 
 GAP = "  "
 # The fields of `core.fleet.models.ToolScope` as people read them.
@@ -72,13 +72,16 @@ def leave(stream: TextIO) -> None:
 
 
 def one_line(text: object) -> str:
-    """Text from outside as one line, with hidden characters escaped."""
-    return escape_hidden(str(text), keep_lines=False)
+    """Text from outside as one line, with hidden characters and right-to-left letters escaped.
+
+    Terminals reorder a line with right-to-left letters, each in its own way: only codes keep its order.
+    """
+    return escape_right_to_left(escape_hidden(str(text), keep_lines=False))
 
 
 def lines(text: str) -> str:
-    """Text from outside with its line breaks, and every other hidden character escaped."""
-    return escape_hidden(text.replace("\r\n", "\n"))
+    """Text from outside with its line breaks; otherwise as in `one_line`."""
+    return escape_right_to_left(escape_hidden(text.replace("\r\n", "\n")))
 
 
 def as_json(value: Any) -> str:
@@ -87,12 +90,12 @@ def as_json(value: Any) -> str:
 
 
 def shown_json(value: Any) -> str:
-    """JSON for people: readable, exact, and with every hidden character as its JSON escape.
+    """JSON for people: readable, exact; hidden characters and right-to-left letters are JSON escapes.
 
     The output is JSON of the same value, so no part of it can be mistaken for something else.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    hidden = {ord(sign) for sign in set(text) if sign != "\n" and escape_hidden(sign, False) != sign}
+    hidden = {ord(sign) for sign in set(text) if sign != "\n" and one_line(sign) != sign}
     # JSON does not escape DELETE.
     escapes = {code: json.dumps(chr(code))[1:-1] for code in hidden - {0x7F}}
     return text.translate({**escapes, 0x7F: "\\u007f"})

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("QT_API", "pyside6")
 
 from collections.abc import Callable, Iterator

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ErrorCode, ErrorInfo
-from core.text import escape_hidden, hidden_characters, sentences, short_line, shorten_middle
+from core.text import (
+    escape_hidden,
+    escape_right_to_left,
+    hidden_characters,
+    left_to_right,
+    right_to_left_letters,
+    sentences,
+    short_line,
+    shorten_middle,
+    without_override,
+)
 from tests.fakes.run_size import examples
 from tests.fakes.work import most_calls
 
@@ -83,3 +93,18 @@ def test_texts_one_behind_the_other_read_as_sentences(texts: tuple[str, ...], jo
 def test_an_error_and_its_next_step_are_two_sentences() -> None:
     error = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, "The link broke; the command may have run")
     assert error.sentences.startswith("The link broke; the command may have run. Look at the device")
+
+
+@given(st.text())
+def test_what_keeps_the_order_of_letters_changes_no_other_line_and_can_be_taken_out(text: str) -> None:
+    plain = escape_hidden(text)
+    held = left_to_right(plain)
+    assert without_override(held) == plain
+    for before, after in zip(plain.split("\n"), held.split("\n"), strict=True):
+        assert after == (f"\u202d{before}\u202c" if right_to_left_letters(before) else before)
+    assert not right_to_left_letters(escape_right_to_left(plain))
+
+
+def test_letters_and_digits_that_reorder_are_found_and_no_others() -> None:
+    assert right_to_left_letters("a\u05d0\u0628\u06637\u00e9\u91cd\u061c") == [1, 2, 3]
+    assert escape_right_to_left("a \u05d0.") == "a [U+05D0]."

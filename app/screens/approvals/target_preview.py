@@ -6,6 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen, QPolygonF, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy
 
+from app.theme.legible import legible
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.image_view import ImageView
@@ -106,7 +107,8 @@ class TargetPreview(ImageView):
         painter.setPen(QColor("#FFFFFF"))
         metrics = painting.metrics_of(theme, "meta_strong")
         room = self.plate.adjusted(9, 0, -9, 0)
-        words = metrics.elidedText(self._words, Qt.TextElideMode.ElideMiddle, room.width() + 1)
+        words = legible(self._words, painter.font())
+        words = metrics.elidedText(words, Qt.TextElideMode.ElideMiddle, room.width() + 1)
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, words)
 
 

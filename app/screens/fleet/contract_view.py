@@ -16,7 +16,7 @@ from app.widgets.labels import Label, escaped_tooltip
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import short_digest
 from core.fleet.models import Contract, Fact, Source, Tool, ToolScope
-from core.text import escape_hidden
+from core.text import escape_hidden, left_to_right, without_override
 
 MOST_LINES = 12
 LONG_VALUE = 16
@@ -165,9 +165,9 @@ class DefinitionBox(QPlainTextEdit):
     def show_json(self, value: Any) -> None:
         """Show a value, keys in the order in which they came."""
         text = json_text(value)
-        if text == self.toPlainText():
+        if text == without_override(self.toPlainText()):
             return
-        self.setPlainText(text)
+        self.setPlainText(left_to_right(text))
         lines = min(MOST_LINES, text.count("\n") + 1)
         self.setFixedHeight(QFontMetrics(self.font()).lineSpacing() * lines + 14)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QMimeData, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QResizeEvent, QTextBlock
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from app.theme.theme import theme_of
 from app.widgets import painting
+from core.text import without_override
 
 _PAD = 8
 
@@ -72,6 +73,13 @@ class OutputBox(QPlainTextEdit):
     def gutter_width(self) -> int:
         """How many characters the widest of them has."""
         return len(str(max(99, self.blockCount())))
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Copy the text without the signs that keep the order of right-to-left letters."""
+        copied = QMimeData()
+        # Qt ends the lines of a selection with U+2029.
+        copied.setText(without_override(self.textCursor().selectedText().replace("\u2029", "\n")))
+        return copied
 
     def _place_gutter(self) -> None:
         width = QFontMetricsF(self.font()).horizontalAdvance("0") * self.gutter_width() + 2 * _PAD

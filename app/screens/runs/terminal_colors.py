@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.text import escape_hidden
+from core.text import escape_hidden, left_to_right
 
 # What one stream may have of coloured parts: each costs the text view a selection.
 MOST_COLORED = 2_000
@@ -33,7 +33,8 @@ class ColoredPart:
 def take_colors(text: str) -> tuple[str, list[ColoredPart]]:
     """The text as it is shown, without its SGR sequences, and its coloured parts in order.
 
-    Every other hidden character is written out, as by `escape_hidden`. Only foreground colours count: a
+    Every other hidden character is written out, as by `escape_hidden`, and right-to-left letters keep their
+    order. Only foreground colours count: a
     background, or "concealed", could make text unreadable.
     """
     pieces: list[str] = []
@@ -56,9 +57,13 @@ def _parts_of(text: str, tone: str) -> Iterator[tuple[str, str]]:
     """
     begun = 0
     for match in _SGR.finditer(text):
-        yield escape_hidden(text[begun : match.start()]), tone
+        yield _shown(text[begun : match.start()]), tone
         tone, begun = _tone_after(match.group(1), tone), match.end()
-    yield escape_hidden(text[begun:]), tone
+    yield _shown(text[begun:]), tone
+
+
+def _shown(text: str) -> str:
+    return left_to_right(escape_hidden(text))
 
 
 class ColorReader:

@@ -33,7 +33,7 @@ from core.policy.analysis.summaries import short
 from core.policy.analysis.ui_actions import findings_in_ui_action
 from core.policy.constraints import Undecidable, main_name, normal_path
 from core.policy.models import Finding
-from core.text import hidden_characters
+from core.text import hidden_characters, plural, right_to_left_letters
 
 # Built-in tools, and names that other servers use.
 _WRITES_FILES = frozenset({"create_file", "delete_file", "move_file"}) | {
@@ -265,6 +265,12 @@ def _hidden_findings(name: str, text: str, inside: bool) -> Iterator[Finding]:
     if len(characters) > _MOST_HIDDEN:
         remaining = len(characters) - _MOST_HIDDEN
         yield Finding(text=f"Contains {remaining:,} more hidden characters", risk=Risk.HIGH, argument=name)
+    if letters := right_to_left_letters(text):
+        # Not a deceit in itself, as a look-alike is: languages are written with them. The order in which the
+        # card shows them is not the one in which they are read, and that must be told.
+        start, end = (None, None) if inside else (letters[0], letters[-1] + 1)
+        message = f"Contains {plural(len(letters), 'right-to-left letter')}; shown in the order of the bytes"
+        yield Finding(text=message, risk=Risk.MEDIUM, argument=name, start=start, end=end)
 
 
 MOST_EFFECTS = 3

@@ -18,6 +18,7 @@ from app.widgets.labels import Label, Link
 from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason
+from core.text import right_to_left_letters
 from tests.fakes.approvals_desk import DeskWith, find_in, make_approval
 from tests.fakes.work import most_calls
 
@@ -60,6 +61,30 @@ async def test_characters_that_hide_or_reorder_are_shown_by_name_everywhere(desk
         assert "[U+202E]" in card.said.words.text()
         spoken = desk.screen.queue.model.index(0, 0).data(Qt.ItemDataRole.DisplayRole)
         assert "\u202e" not in spoken
+
+
+async def test_right_to_left_letters_stand_in_the_order_of_the_bytes_on_the_whole_card(
+    desk_with: DeskWith,
+) -> None:
+    line = "rsync --delete \u05de\u05e7 \u05d9\u05e2; rm -rf \u05d0 /1/2/3 \u05d1"
+    finding = Finding(text="Contains 6 right-to-left letters", risk=Risk.MEDIUM, detail=line)
+    request = make_approval(
+        1,
+        device="lab-\u05d0 1 \u05d1",
+        summary=f"Deletes \u201c{line}\u201d, 2 times",
+        parameters={"command": line},
+        findings=[finding],
+        said=line,
+    )
+    async with desk_with(requests=[request]) as desk:
+        await desk.guard_over()
+        card = desk.screen.card
+        shown = [QLabel.text(one) for one in desk.screen.findChildren(QLabel)]
+        shown += card.bytes.box.toPlainText().split("\n")
+        turned = [words for text in shown for words in text.split("\n") if right_to_left_letters(words)]
+        assert len(turned) >= 4
+        assert all(words.startswith("\u202d") for words in turned)
+        assert "6 right-to-left letters, in the order of the bytes" in card.bytes.facts.text()
 
 
 async def test_markup_in_a_request_is_text_and_nothing_else(desk_with: DeskWith) -> None:

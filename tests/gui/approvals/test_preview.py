@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF, QSizeF
+from PySide6.QtGui import QFont
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -54,11 +55,11 @@ def test_what_is_the_same_and_far_away_is_folded_and_nothing_else() -> None:
 
 def test_a_missing_line_end_and_other_line_ends_show() -> None:
     assert diff_of("a\n", "a").lines[-1].no_end
-    assert shown_line(diff_of("a\n", "a\r\n").lines[-1]).text == "aU+000D"
+    assert shown_line(diff_of("a\n", "a\r\n").lines[-1], QFont()).text == "aU+000D"
 
 
 def test_a_hidden_character_in_a_file_is_written_out_and_marked() -> None:
-    shown = shown_line(diff_of("", "rm \u202e/tmp\u200b x\n").lines[0])
+    shown = shown_line(diff_of("", "rm \u202e/tmp\u200b x\n").lines[0], QFont())
     assert "\u202e" not in shown.text
     assert [mark.name for mark in shown.marks] == ["U+202E", "U+200B"]
 

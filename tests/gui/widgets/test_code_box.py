@@ -154,9 +154,12 @@ def test_a_name_written_in_the_bytes_is_not_flagged(box: CodeView) -> None:
     assert box.shown.describe_hidden() == "no hidden characters"
 
 
-def test_right_to_left_letters_are_said_to_be_there() -> None:
-    assert visible_text("rm שלום".encode()).right_to_left
-    assert not visible_text("rm 日本語 é".encode()).right_to_left
+def test_right_to_left_letters_are_counted_below_the_box() -> None:
+    shown = visible_text("rm שלום".encode())
+    assert (
+        shown.describe_hidden() == "no hidden characters   4 right-to-left letters, in the order of the bytes"
+    )
+    assert visible_text("rm 日本語 é".encode()).right_to_left == 0
 
 
 @given(st.binary(max_size=200) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "surrogatepass")))
@@ -168,7 +171,8 @@ def test_the_way_back_from_the_shown_text_gives_all_bytes(data: bytes) -> None:
     assert shown.place_of(len(data)) == units
     assert not any(ord(c) < 32 and c not in "\n\t" for c in shown.text)
     for mark in shown.marks:
-        assert shown.place_of(shown.offset_of(mark.start)) == mark.start
+        # At the beginning of a line with right-to-left letters stands what keeps their order.
+        assert mark.start - shown.place_of(shown.offset_of(mark.start)) in (0, 1)
 
 
 @pytest.mark.parametrize(

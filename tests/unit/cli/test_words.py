@@ -19,12 +19,14 @@ from core.aip.messages import ResultStatus
 from core.cli import app, arguments
 from core.cli.app import hoist, run
 from core.cli.arguments import parse_arguments
-from core.cli.output import result_text, shown_json, table, width
+from core.cli.asking import card
+from core.cli.output import lines, result_text, shown_json, table, width
 from core.cli.policy import trial_text
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput
 from core.policy.policy_check import Trial
-from core.text import escape_hidden
+from core.text import escape_hidden, right_to_left_letters
+from tests.fakes.approvals_desk import make_approval
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -171,6 +173,22 @@ def test_shown_json_is_the_same_value_and_hides_nothing(value):
     shown = shown_json(value)
     assert json.loads(shown) == value
     assert all(escape_hidden(line, keep_lines=False) == line for line in shown.split("\n"))
+    assert not right_to_left_letters(shown)
+
+
+RIGHT_TO_LEFT = (
+    "rsync --delete \u05de\u05e7\u05d5\u05e8 \u05d9\u05e2\u05d3; rm -rf \u05d0 /1/2/3 \u0628 \u0663 9"
+)
+
+
+def test_a_terminal_is_given_nothing_that_it_would_reorder():
+    approval = make_approval(
+        1, parameters={"command": RIGHT_TO_LEFT}, summary=f"Runs \u201c{RIGHT_TO_LEFT}\u201d, 2 times"
+    )
+    for shown in (card(approval), table(("A",), [(RIGHT_TO_LEFT,)]), lines(RIGHT_TO_LEFT)):
+        assert not right_to_left_letters(shown)
+    assert "rm -rf [U+05D0] /1/2/3 [U+0628] [U+0663] 9" in lines(RIGHT_TO_LEFT)
+    assert json.loads(shown_json({"command": RIGHT_TO_LEFT})) == {"command": RIGHT_TO_LEFT}
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=1))

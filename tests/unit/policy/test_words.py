@@ -249,6 +249,13 @@ def test_hidden_characters_in_any_argument_are_findings() -> None:
     assert {one.risk for one in found} == {Risk.HIGH}
 
 
+def test_right_to_left_letters_are_a_finding_at_their_place() -> None:
+    found = findings_in_call(a_tool("frobnicate"), {"a": "/srv/\u05d0 /1/2 \u05d1", "b": "caf\u00e9"})
+    assert [(one.text, one.risk, one.start, one.end) for one in found] == [
+        ("Contains 2 right-to-left letters; shown in the order of the bytes", Risk.MEDIUM, 5, 13)
+    ]
+
+
 def test_paths_of_changing_tools_are_judged_and_paths_that_are_read_are_not() -> None:
     write = findings_in_call(a_tool("write_file"), {"file_path": "/etc/x/../hosts", "content": "/etc/hosts"})
     assert [one.text for one in write] == ["Writes under /etc", "Goes up out of a folder with “..”"]
