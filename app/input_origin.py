@@ -94,6 +94,10 @@ def stroke_of(event: QMouseEvent | QKeyEvent) -> Stroke:
 class InputSource(Protocol):
     """What a window system reports about the origin of input. Each window is given one."""
 
+    @property
+    def about(self) -> str:
+        """What an operator is told of it: which presses this desk can tell apart."""
+
     async def begin(self) -> None:
         """Begin to listen; needs the running loop. A failure is logged, and input is synthetic then."""
 
@@ -105,7 +109,15 @@ class InputSource(Protocol):
 
 
 class BlindSource:
-    """For window systems that are not asked for the origin of input: Wayland, Windows, macOS, off screen."""
+    """For window systems that are not asked for the origin of input: Windows, macOS, off screen."""
+
+    @property
+    def about(self) -> str:
+        """See `InputSource`."""
+        return (
+            "This window system is not asked whether a person or a program made a key or a click: they count "
+            "as a person's."
+        )
 
     async def begin(self) -> None:
         """Nothing to listen to."""

@@ -52,6 +52,9 @@ class X11Source(QObject):
         self._open = open_watch
         self._watch: XWatch | None = None
         self._ended = False
+        # Below `REAL` where the server is Xwayland, whose devices repeat the compositor's virtual input.
+        self._most = InputOrigin.REAL
+        self._about = ""
         self._notifiers: list[QSocketNotifier] = []
         self._tasks = TaskGroupOwner("input")
         self._filter = SentInputFilter()
@@ -62,6 +65,12 @@ class X11Source(QObject):
         watch = await asyncio.to_thread(self._open_watch)
         if watch is None:
             return
+        if watch.is_xwayland:
+            from app.wayland_input import NOT_REPORTED, about_virtual_input, virtual_input
+
+            means = await virtual_input()
+            self._most = InputOrigin.SYNTHETIC if means else InputOrigin.UNKNOWN
+            self._about = about_virtual_input(means) if means else NOT_REPORTED
         self._watch = watch
         for socket in watch.sockets():
             notifier = QSocketNotifier(socket, QSocketNotifier.Type.Read, self)
@@ -97,11 +106,23 @@ class X11Source(QObject):
         """Whether the server reports the origin of input."""
         return self._watch is not None
 
+    @property
+    def about(self) -> str:
+        """See `InputSource`."""
+        if self._watch is None:
+            return "The X server does not say where input comes from: high risk asks for the passphrase."
+        return self._about or (
+            "The X server tells keys and clicks of a device from those that a program makes; the latter need "
+            "the passphrase as well, for high risk and for whatever lets more run."
+        )
+
     def hand_of(self, stroke: Stroke) -> InputOrigin:
         """The origin of one event; asks the server, and waits for it at most `x11_watch.LATEST_S`."""
         watch = self._watch
         caught_up = self._with(lambda watch: watch.catch_up())
-        return watch.hand_of(stroke) if watch is not None and caught_up else InputOrigin.SYNTHETIC
+        if watch is None or not caught_up:
+            return InputOrigin.SYNTHETIC
+        return min(self._most, watch.hand_of(stroke))
 
     def _read(self) -> None:
         self._with(lambda watch: watch.read())
@@ -163,6 +184,13 @@ def _real_devices() -> frozenset[int]:
 
 def platform_source() -> InputSource:
     """The source for the window system that Qt uses."""
-    if QGuiApplication.platformName() != "xcb":
-        return BlindSource()
-    return X11Source()
+    match QGuiApplication.platformName():
+        case "xcb":
+            return X11Source()
+        case "wayland" | "wayland-egl":
+            # Its D-Bus library exists on Linux only.
+            from app.wayland_input import WaylandSource
+
+            return WaylandSource()
+        case _:
+            return BlindSource()

@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from Xlib import X, Xatom, display
+from Xlib import X, Xatom
 from Xlib.error import ConnectionClosedError, DisplayError, XError
 from Xlib.ext import ge, record, xinput, xtest
 
 from app.input_origin import InputOrigin, Stroke, StrokeKind
+from core.x_server import connect, is_xwayland
 
 log = structlog.get_logger(__name__)
 
@@ -109,6 +110,7 @@ class XWatch:
         self.devices_changed = False
         try:
             self._input = _connect(name)
+            self.is_xwayland = is_xwayland(self._input)
             self._real = real_devices(self._input)
             self._controls = set(self._input.get_modifier_mapping()[X.ControlMapIndex]) - {0}
             self._marker = self._listen()
@@ -325,7 +327,7 @@ def real_devices_of(name: str | None = None) -> frozenset[int]:
 
 
 def _connect(name: str | None) -> Any:
-    connection = display.Display(name)
+    connection = connect(name)
     # python-xlib prints errors of requests that nothing waits for; a refused selection is noticed anyway, by
     # events that do not come.
     connection.set_error_handler(lambda error, _request: log.debug("the X server refuses", error=str(error)))

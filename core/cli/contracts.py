@@ -150,7 +150,8 @@ async def _tool(session: Session, device: str, wanted: str) -> Tool:
             return tool
     if not tools:
         await must_be_here(session, device)
-    raise BadInput(f"{device} has no tool {wanted!r}.", ErrorCode.UNKNOWN_TOOL)
+    # Says why, where the device could offer it.
+    return (await session.console.devices.describe(device, wanted)).tool
 
 
 def _say_change(tool: Tool, change: ContractChange, json_wanted: bool) -> None:

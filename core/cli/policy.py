@@ -83,7 +83,8 @@ def explain(
         if known is None:
             if not tools:
                 await must_be_here(session, device)
-            raise BadInput(f"{device} has no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
+            # Says why, where the device could offer it.
+            known = (await session.console.devices.describe(device, tool)).tool
         sent = parse_arguments(arguments or [], known.input_schema)
         found = await session.console.policy.explanation(device, known.tool_name, sent, actor)
         say(as_json(found.model_dump(mode="json")) if context.obj.json else explanation_text(found))

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.aip.messages import ToolType
 from core.hosted_names import own_name
+from core.text import sentences
 
 # The namespace of our own device client's tools. A tool of the same name in another namespace is foreign.
 BUILT_IN_NAMESPACE = "builtin"
@@ -222,6 +223,13 @@ class Device(FrozenModel):
     requires_approval: bool = False
     approvers: int = 1
     own_computer: bool = False
+
+    def lacks(self, tool: str) -> str:
+        """Why the device has no tool of this name: its own reason where it could offer it."""
+        missing = next((one for one in self.unavailable if one.tool == tool), None)
+        if missing is None:
+            return f"{self.name} has no tool {tool!r}."
+        return sentences(f"{self.name} does not offer {tool}: {missing.reason}", missing.how_to_fix)
 
 
 class ToolHit(FrozenModel):

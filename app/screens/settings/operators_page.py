@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit
 
 from app.form_dialog import FormDialog
-from app.input_origin import InputOrigin, Stake
+from app.input_origin import InputOrigin, Stake, source_of
 from app.items.table_model import Cell, Column, Kind, TableModel
 from app.items.table_view import TableView
 from app.query import Buttons, Mutation
@@ -137,6 +137,9 @@ class OperatorsPage(SettingsSection):
         self.problem = Notice("fail", "")
         self.problem.hide()
         self.column.addWidget(self.problem)
+        self.column.addWidget(SectionHead("Whose hand this desk can tell"))
+        self.hands = Label("", tone="text2", wrap=True)
+        self.column.addWidget(self.hands)
         self.table.current_changed.connect(lambda _key: self._show_chosen())
         self.table.opened.connect(lambda _key: self.unlock.click())
         state.control_changed.connect(self.show_state)
@@ -202,6 +205,7 @@ class OperatorsPage(SettingsSection):
                 "The new operator types a passphrase here; an operator of this home then signs for the key."
             )
         self.endorsed.setText(words)
+        self.hands.setText(source_of(self).about)
         self._show_chosen()
         self._check_form()
 

@@ -74,7 +74,7 @@ class LocalDevices(ClientApi, DevicesApi):
         )
         if offered is None:
             away = "" if there.health in (Health.ONLINE, Health.BUSY) else f" It is {there.health.value}."
-            raise BadInput(f"{device} has no tool {tool[:200]!r}.{away}", ErrorCode.UNKNOWN_TOOL)
+            raise BadInput(f"{there.lacks(tool[:200])}{away}", ErrorCode.UNKNOWN_TOOL)
         return ToolDescription(
             tool=offered,
             scope=scope_of(offered, there),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from core.errors import BadInput
 from core.fleet.models import Health
 from core.fleet.registration import MOST_UNAVAILABLE, MOST_WORDS
 from core.service.console import Console
 from tests.fakes.lab_device import FEATURES, device_when, pair
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import scripted, tool
 
@@ -31,6 +34,22 @@ async def test_a_server_that_fails_after_the_registration_is_seen_and_so_is_that
         assert (await device_when(console, "device.tool_count == 2")).unavailable == [row]
         await device.say(type="quarterdeck.tools_changed", unavailable=[])
         await device_when(console, "not device.unavailable")
+
+
+async def test_who_names_a_tool_that_is_not_offered_is_told_the_reason(console: Console):
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1", features=FEATURES) as device:
+        await stands(console, "lab-1", Health.ONLINE)
+        await device.say(type="quarterdeck.tools_changed", unavailable=[ROW])
+        await device_when(console, "device.unavailable")
+        words = "lab-1 does not offer files: MCP server: It ended. Start it by hand."
+        with pytest.raises(BadInput, match=re.escape(words)):
+            await console.devices.describe("lab-1", "files")
+        run = await console.runs.call("lab-1", "files", {})
+        [cell] = (await console.runs.wait(run.summary.id, PATIENCE_S)).cells
+        assert cell.result is not None
+        assert cell.result.error is not None
+        assert cell.result.error.message == words
 
 
 @pytest.mark.parametrize(

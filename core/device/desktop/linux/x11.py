@@ -8,12 +8,12 @@ import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from Xlib import display as xdisplay
 from Xlib import error as xerror
 
 from core.device.desktop.interface import Unavailability
 from core.device.desktop.thread_worker import OneThread, bounded
 from core.errors import DeviceError, ErrorCode
+from core.x_server import connect, is_xwayland
 
 Answer = TypeVar("Answer")
 ANSWER_S = 5.0
@@ -26,17 +26,11 @@ _LOST = (
 )
 
 
-def wayland_lack() -> Unavailability | None:
-    """Why an X connection cannot show a Wayland session; None outside Wayland."""
-    wayland = os.environ.get("XDG_SESSION_TYPE") == "wayland" or (
-        os.environ.get("WAYLAND_DISPLAY") and not os.environ.get("DISPLAY")
-    )
-    if not wayland:
-        return None
-    return Unavailability(
-        "This session runs on Wayland, where X11 reaches only old programs' windows",
-        "Log in to an X11 session; the RemoteDesktop portal is not supported yet",
-    )
+NO_WAYLAND = Unavailability(
+    "This session runs on Wayland, where an X display shows only the windows of older programs",
+    "Log in to an X11 session, or start the device client under xvfb-run; pictures and input of a Wayland "
+    "session are not supported yet",
+)
 
 
 def open_display() -> Any:
@@ -56,7 +50,7 @@ def open_display() -> Any:
         _try_unix(f"/tmp/.X11-unix/X{number}")
     else:
         socket.create_connection((host, 6000 + int(number)), _CONNECT_S).close()
-    return xdisplay.Display()
+    return connect()
 
 
 def _try_unix(path: str) -> None:
@@ -75,20 +69,22 @@ def _try_unix(path: str) -> None:
 
 def display_lack(*, xtest: bool) -> Unavailability | None:
     """Why there is no usable display, or with `xtest` none that accepts pointer and keys. Blocks briefly."""
-    if lack := wayland_lack():
-        return lack
     if not os.environ.get("DISPLAY"):
+        if os.environ.get("WAYLAND_DISPLAY") or os.environ.get("XDG_SESSION_TYPE") == "wayland":
+            return NO_WAYLAND
         return Unavailability(
             "There is no display: DISPLAY is not set",
             "Start the device client inside a graphical session, or under xvfb-run",
         )
     try:
-        has_xtest = bounded("display", _has_xtest, _CONNECT_S)
+        has_xtest, in_wayland = bounded("display", _ask_server, _CONNECT_S)
     except _LOST as error:
         return Unavailability(
             f"The display cannot be opened: {str(error) or 'it does not answer'}",
             "Check DISPLAY and its access rights; the device client looks again every half minute",
         )
+    if in_wayland:
+        return NO_WAYLAND
     if xtest and not has_xtest:
         return Unavailability(
             "The display has no XTEST extension, so no pointer or key can be moved",
@@ -97,10 +93,10 @@ def display_lack(*, xtest: bool) -> Unavailability | None:
     return None
 
 
-def _has_xtest() -> bool:
+def _ask_server() -> tuple[bool, bool]:
     display = open_display()
     try:
-        return display.query_extension("XTEST") is not None
+        return display.query_extension("XTEST") is not None, is_xwayland(display)
     finally:
         display.close()
 
