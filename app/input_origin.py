@@ -91,12 +91,20 @@ def stroke_of(event: QMouseEvent | QKeyEvent) -> Stroke:
     )
 
 
+MADE_BY_PROGRAM = "This press came from a program, not from your hand"
+NOT_TOLD_APART = "This desk cannot tell your hand from a program's"
+
+
 class InputSource(Protocol):
     """What a window system reports about the origin of input. Each window is given one."""
 
     @property
     def about(self) -> str:
         """What an operator is told of it: which presses this desk can tell apart."""
+
+    @property
+    def doubt(self) -> str:
+        """Why a press is synthetic, as the beginning of a sentence."""
 
     async def begin(self) -> None:
         """Begin to listen; needs the running loop. A failure is logged, and input is synthetic then."""
@@ -118,6 +126,11 @@ class BlindSource:
             "This window system is not asked whether a person or a program made a key or a click: they count "
             "as a person's."
         )
+
+    @property
+    def doubt(self) -> str:
+        """See `InputSource`."""
+        return MADE_BY_PROGRAM
 
     async def begin(self) -> None:
         """Nothing to listen to."""

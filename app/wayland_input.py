@@ -14,7 +14,7 @@ from dbus_fast import BusType, Message, MessageType
 from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusFastError
 
-from app.input_origin import InputOrigin, Stroke
+from app.input_origin import NOT_TOLD_APART, InputOrigin, Stroke
 from app.wayland_registry import VIRTUAL_INPUT, Unanswered, global_interfaces
 
 log = structlog.get_logger(__name__)
@@ -43,6 +43,11 @@ class WaylandSource:
     def about(self) -> str:
         """See `InputSource`."""
         return self._about
+
+    @property
+    def doubt(self) -> str:
+        """See `InputSource`."""
+        return NOT_TOLD_APART
 
     async def begin(self) -> None:
         """Ask the compositor and the session bus once; neither changes while the session lasts."""

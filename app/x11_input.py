@@ -11,7 +11,14 @@ import structlog
 from PySide6.QtCore import QAbstractNativeEventFilter, QByteArray, QObject, QSocketNotifier, Qt
 from PySide6.QtGui import QGuiApplication
 
-from app.input_origin import BlindSource, InputOrigin, InputSource, Stroke
+from app.input_origin import (
+    MADE_BY_PROGRAM,
+    NOT_TOLD_APART,
+    BlindSource,
+    InputOrigin,
+    InputSource,
+    Stroke,
+)
 from core.tasks import TaskGroupOwner
 
 if TYPE_CHECKING:
@@ -115,6 +122,11 @@ class X11Source(QObject):
             "The X server tells keys and clicks of a device from those that a program makes; the latter need "
             "the passphrase as well, for high risk and for whatever lets more run."
         )
+
+    @property
+    def doubt(self) -> str:
+        """See `InputSource`."""
+        return MADE_BY_PROGRAM if self._most is InputOrigin.REAL else NOT_TOLD_APART
 
     def hand_of(self, stroke: Stroke) -> InputOrigin:
         """The origin of one event; asks the server, and waits for it at most `x11_watch.LATEST_S`."""

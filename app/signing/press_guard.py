@@ -21,7 +21,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QLineEdit, QWidget
 from shiboken6 import isValid
 
-from app.input_origin import InputOrigin, Stake
+from app.input_origin import MADE_BY_PROGRAM, InputOrigin, Stake, source_of
 from app.service_client import ConsoleLink
 from app.signing.signing_session import SigningSession
 from app.widgets.buttons import Button
@@ -32,7 +32,6 @@ from core.errors import QuarterdeckError
 Say = Callable[[str], None]
 Act = Callable[[], None]
 PROVED = "proved"
-MADE_BY_PROGRAM = "This press came from a program, not from your hand"
 NO_INPUT = f"{MADE_BY_PROGRAM}. Use the pointer or the keyboard."
 TYPE_IT = "Text that a program sets does not count: type the passphrase."
 
@@ -62,7 +61,7 @@ class PressGuard(QObject):
         elif hand is InputOrigin.NONE:
             say(NO_INPUT)
         elif why := self._why_no_passphrase():
-            say(f"{MADE_BY_PROGRAM}. {why}")
+            say(f"{source_of(asker).doubt}. {why}")
         else:
             self._ask_passphrase(asker, what, act)
 
@@ -72,15 +71,17 @@ class PressGuard(QObject):
             return "Unlock your key, and press again."
         if not self._keys.has_passphrase:
             return (
-                f"The key of {self._keys.unlocked} has no passphrase that could take its place. Use a "
-                "pointer or keyboard of this computer, or sign with a key that has one (Settings, Operators)."
+                f"The key of {self._keys.unlocked} has no passphrase that could take its place. Sign with a "
+                "key that has one (Settings, Operators), or where this desk can tell a hand, use it."
             )
         return ""
 
     def _ask_passphrase(self, asker: QWidget, what: str, act: Act) -> None:
         if self._sheet is not None:
             return
-        sheet = self._sheet = PassphraseDialog(asker.window(), self._keys.unlocked or "", what)
+        sheet = self._sheet = PassphraseDialog(
+            asker.window(), self._keys.unlocked or "", what, source_of(asker).doubt
+        )
 
         def ended(answer: str) -> None:
             self._sheet = None
@@ -121,8 +122,8 @@ class PassphraseDialog(Dialog):
 
     typed = Signal(str)
 
-    def __init__(self, window: QWidget, name: str, what: str) -> None:
-        words = f"{MADE_BY_PROGRAM}: type your passphrase to go on."
+    def __init__(self, window: QWidget, name: str, what: str, doubt: str) -> None:
+        words = f"{doubt}: type your passphrase to go on."
         super().__init__(window, f"Type your passphrase to {what}", words)
         self.secret = TypedField("Passphrase")
         self.secret.setEchoMode(QLineEdit.EchoMode.Password)
