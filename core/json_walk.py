@@ -1,4 +1,4 @@
-"""Walks over JSON values, and what JSON cannot represent: NaN and the infinities.
+"""Walks over JSON values, and numbers that JSON or its parsers cannot represent.
 
 A walk uses no recursion, so no nesting exhausts the stack; the caller stops it at its own limits of depth,
 count or size. Values are those that JSON parsers make, so none contains itself; a tuple counts as a list.
@@ -17,6 +17,9 @@ Members: TypeAlias = "Iterable[tuple[str | int, Any]]"
 
 # No JSON parser used here accepts more levels.
 DEEPEST = 2_000
+MOST_DIGITS = 4_300
+"""Digits of the longest integer that the JSON parsers used here read (Python's own limit)."""
+_TOO_LONG = 10**MOST_DIGITS
 # Most values in a document, told apart quickly.
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 
@@ -147,6 +150,11 @@ def is_finite(value: Any) -> bool:
     that NaN passes every limit.
     """
     return not isinstance(value, float) or math.isfinite(value)
+
+
+def is_too_long(value: int) -> bool:
+    """Whether an integer has more than `MOST_DIGITS` digits, so that no parser here would read it back."""
+    return not -_TOO_LONG < value < _TOO_LONG
 
 
 def refuse_constant(name: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.aip.frame_limits import check_frame_parts
+from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode
 
 
@@ -170,7 +171,14 @@ def _read(model: type[Message], data: str | bytes) -> Message:
 
 def _validated(model: type[Message], data: str | bytes) -> Message:
     try:
-        return model.model_validate_json(data)
+        try:
+            return model.model_validate_json(data)
+        except ValidationError:
+            given = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+            # The usual frame is not searched: that would cost as much as parsing it.
+            if (mended := mended_json(given)) is given:
+                raise
+            return model.model_validate_json(mended)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "frame"

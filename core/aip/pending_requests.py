@@ -17,6 +17,7 @@ from core.aip.extensions import BLOB_KEY
 from core.aip.frames import read_error_text
 from core.aip.link_events import LateAnswer
 from core.aip.messages import ClientMessage, Result
+from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode
 from core.text import shorten_middle
 
@@ -30,7 +31,8 @@ _LONG_TEXT, _REST_OF_LONG_TEXT = 64 * 1024, 16_384
 MOST_ERROR = 16_384
 # The estimated weight of a value is at most this multiple of its JSON: `1.5` (3 bytes) counts as 24.
 MOST_FOR_A_BYTE = 8
-# Larger malformed frames are searched for the response id, not parsed: parsing the worst takes seconds.
+# Larger malformed frames are searched for the response id, not parsed: parsing the worst takes seconds. Those
+# that no parser reads are searched, too.
 _READ_WHOLE = 1024 * 1024
 _RESPONSE_ID = re.compile(rb'"prev_response_id"\s*:\s*"([0-9A-Za-z-]{1,64})"')
 # This also matches an escaped key of the tool (`$$blob"`).
@@ -191,13 +193,13 @@ class PendingRequests:
 
 def _answered_by(data: bytes) -> str | None:
     """The response id that malformed results claim to answer; a false id harms only the device itself."""
-    if len(data) > _READ_WHOLE:
+    try:
+        if len(data) > _READ_WHOLE:
+            raise ValueError("too large to be parsed")
+        frame = json.loads(mended_json(data))
+    except (ValueError, RecursionError):
         match = _RESPONSE_ID.search(data)
         return match[1].decode() if match else None
-    try:
-        frame = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
     response_id = frame.get("prev_response_id") if isinstance(frame, dict) else None
     return response_id if isinstance(response_id, str) else None
 

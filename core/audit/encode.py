@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from core.audit.entries import Entry, NewEntry
+from core.broken_text import NOT_UNICODE, json_fault
 from core.canonical_json import canonical_bytes, is_plain, plain_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 from core.text import shorten_middle
@@ -84,7 +85,7 @@ def _unusual(entry: NewEntry, time: str) -> tuple[bytes, bytes]:
             f',"tool":{_text(entry.tool)},"verdict":{_text(entry.verdict)}}}'
         ).encode()
     except UnicodeEncodeError as error:
-        raise BadInput(f"This entry holds text that is not valid Unicode: {error.reason}.") from error
+        raise BadInput(f"This entry has no JSON form: {NOT_UNICODE}.") from error
     return head, tail
 
 
@@ -129,6 +130,6 @@ def _body(body: dict[str, Any]) -> bytes:
     try:
         data = to_jsonable_python(body)
     except (PydanticSerializationError, ValueError) as error:
-        raise BadInput(f"The body of an entry is not JSON data: {error}") from error
+        raise BadInput(f"The body of an entry is not JSON data: {json_fault(error)}") from error
     is_plain(data)
     return canonical_bytes(data)

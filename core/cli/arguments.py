@@ -11,7 +11,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from core.broken_text import holds_half_a_character
 from core.errors import BadInput, ErrorCode
+from core.json_walk import MOST_DIGITS
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
@@ -87,7 +89,18 @@ def _json_file(key: str, name: str) -> Any:
 
 def _read(text: str) -> Any:
     """Parse JSON text, and refuse any text whose value would silently change on its way to the device."""
-    return json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_each_once)
+    value = json.loads(
+        text,
+        parse_constant=_no_number,
+        parse_float=_finite,
+        parse_int=_whole,
+        object_pairs_hook=_each_once,
+    )
+    if holds_half_a_character(value):
+        raise ValueError(
+            "a text has half a character (a lone \\ud800 to \\udfff), which is not valid Unicode"
+        )
+    return value
 
 
 def _no_number(name: str) -> Any:
@@ -100,6 +113,12 @@ def _finite(digits: str) -> float:
         # Infinity has no JSON form and would arrive as null.
         raise ValueError(f"{digits:.40} is larger than a number can be")
     return value
+
+
+def _whole(digits: str) -> int:
+    if len(digits.lstrip("-")) > MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS:,} digits")
+    return int(digits)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

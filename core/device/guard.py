@@ -19,6 +19,7 @@ from jsonschema.validators import Draft202012Validator, validator_for
 from pydantic_core import PydanticSerializationError, to_json
 from referencing import Registry
 
+from core.broken_text import holds_half_a_character, json_fault, with_valid_text
 from core.commitments import SECRET_MARK
 from core.device.config import DeviceConfig
 from core.device.fs.safe_path import SafePath, shown
@@ -162,13 +163,20 @@ class Guard:
         """The result, shortened if its JSON exceeds this device's limit or `limit`, and its size in bytes.
 
         The longest texts are shortened first, then the longest list by whole rows. A shortened object has
-        `truncated: true`.
+        `truncated: true`. U+FFFD takes the place of text that is not valid Unicode.
 
         Raises:
             DeviceError: the result is not JSON (code `bad_result`).
         """
         most = min(self._limits.max_output_bytes, limit or self._limits.max_output_bytes)
-        size = result_size(result)
+        try:
+            size = result_size(result)
+        except DeviceError:
+            if not holds_half_a_character(result):
+                raise
+            # File names, titles of windows and arguments of processes may hold any bytes.
+            result = with_valid_text(result)
+            size = result_size(result)
         if size <= most:
             return result, size
         shorter = _shortened(result, most)
@@ -196,14 +204,16 @@ def result_size(result: Any) -> int:
     try:
         return len(to_json(result))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise DeviceError(f"The tool's result is not JSON: {error}", ErrorCode.BAD_RESULT) from error
+        raise DeviceError(
+            f"The tool's result is not JSON: {json_fault(error)}", ErrorCode.BAD_RESULT
+        ) from error
 
 
 def _encoded_size(arguments: dict[str, Any]) -> int:
     try:
         return len(to_json(arguments))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise BadInput(f"The arguments are not JSON: {error}") from error
+        raise BadInput(f"The arguments are not JSON: {json_fault(error)}") from error
 
 
 def _planted_link(path: Path) -> str | None:

@@ -16,6 +16,7 @@ import structlog
 from core.aip.extensions import CANCEL_COMMAND, CommandOptions
 from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
+from core.broken_text import valid_text
 from core.device.approval import ApprovalCheck
 from core.device.binary_values import BinaryResult, Blobs, as_base64, base64_size, has_bytes, plain, take_out
 from core.device.executor import Execution, Executor
@@ -324,7 +325,8 @@ def failure(error: QuarterdeckError, call_id: str | None, result: Any = None) ->
     """An error as an AIP result; `result` is a partial result, if any."""
     return Result(
         status=ResultStatus.FAILURE,
-        error=error_text(error),
+        # A path in it may hold any bytes.
+        error=valid_text(error_text(error)),
         result=result,
         namespace=NAMESPACE,
         call_id=call_id,

@@ -19,6 +19,7 @@ from core.aip.messages import Result
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.events import CommandSent, IntentRecorded
+from core.broken_text import holds_broken_text
 from core.dispatch.approval_stage import (
     ApprovalStage,
     Approved,
@@ -63,7 +64,7 @@ from core.dispatch.entries import (
 from core.dispatch.evidence import EvidenceTaker, StaleTargetError
 from core.dispatch.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
 from core.dispatch.models import Basis, CommandResult, CommandStage
-from core.dispatch.outcome import conclude, failure_in, not_answered, not_sent, unusable
+from core.dispatch.outcome import BROKEN_TEXT, conclude, failure_in, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.redaction import Redactor
@@ -477,7 +478,7 @@ class Dispatcher:
         # Read from the raw answer: redacting and moving data to blobs may remove the failure from `clean`.
         failure = redaction.value(failure_in(answer.result))
         result = conclude(shown, decision, answer, clean, evidence, took, failure=failure, stock=stock)
-        return _with_note(result, redaction)
+        return _with_notes(result, redaction, answer)
 
     def _unanswered(
         self, command: PreparedCommand, decision: Decision, error: QuarterdeckError, started: float
@@ -552,13 +553,17 @@ def _redacted(error: QuarterdeckError, redaction: Redaction) -> QuarterdeckError
     return redacted
 
 
-def _with_note(result: CommandResult, redaction: Redaction) -> CommandResult:
-    """Note in the result how many places of the device's answer were redacted."""
-    if not redaction.count:
+def _with_notes(result: CommandResult, redaction: Redaction, answer: Result) -> CommandResult:
+    """Note in the result what was changed in the device's answer: redacted secrets, broken text."""
+    notes = []
+    if redaction.count:
+        places = "1 place" if redaction.count == 1 else f"{redaction.count} places"
+        notes.append(f"Secrets are masked in {places} of what the device said.")
+    if holds_broken_text([answer.result, answer.error]):
+        notes.append(BROKEN_TEXT)
+    if not notes:
         return result
-    places = "1 place" if redaction.count == 1 else f"{redaction.count} places"
-    note = f"{result.note} Secrets are masked in {places} of what the device said.".strip()
-    return result.model_copy(update={"note": note})
+    return result.model_copy(update={"note": " ".join(filter(None, [result.note, *notes]))})
 
 
 def _ms(started: float) -> float:

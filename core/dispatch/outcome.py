@@ -43,6 +43,9 @@ from core.text import shorten_middle
 _MOST_GAPS = 5
 _LONGEST_GAP = 300
 
+BROKEN_TEXT = (
+    "Some of its text is not valid Unicode: U+FFFD (\N{REPLACEMENT CHARACTER}) stands for what is broken."
+)
 NO_VALUE = "No value came back."
 STOCK_NULLS = (
     "This device's client sends the same for an empty text, 0, false and an empty list, and for plain texts "

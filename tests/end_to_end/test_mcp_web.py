@@ -282,3 +282,40 @@ async def test_tools_that_come_while_the_news_are_cut_off_are_found_however_ofte
             web.cut()
             await built.until(lambda: built.names("web") == set(web.names))
         assert [state.restarts for state in built.host.states()] == [0]
+
+
+@pytest.mark.parametrize("way", ["json", "events"])
+async def test_half_a_character_in_an_answer_over_http_costs_nothing_but_itself(tmp_path: Path, way: str):
+    texts = (
+        br'[{"type":"text","text":"a\ud83d b \ud83d\ude00 \\ud83d"}]' + b', "_meta": {"raw": "\xff"}'
+    )
+
+    def answers(message: dict[str, Any], headers: dict[str, str]) -> Reply | None:
+        if message["method"] != "tools/call":
+            return None
+        body = b'{"jsonrpc":"2.0","id":%d,"result":{"content":%b}}' % (message["id"], texts)
+        if way == "json":
+            return 200, {"content-type": "application/json"}, body
+        return 200, {"content-type": "text/event-stream"}, b"event: message\ndata: %b\n\n" % body
+
+    async with web_server(Web(answers=answers)) as web, hosted(tmp_path, web.entry, SELDOM) as built:
+        answered = await built.call("act")
+        assert answered.status is ResultStatus.SUCCESS, answered.error
+        [block] = answered.result["content"]
+        assert block["text"] == "a\ufffd b \U0001f600 \\ud83d"
+        assert answered.result["meta"] == {"raw": "\ufffd"}
+
+
+async def test_too_much_nesting_over_http_is_named_as_such(tmp_path: Path):
+    deep = b"[" * 3_000 + b"]" * 3_000
+
+    def answers(message: dict[str, Any], headers: dict[str, str]) -> Reply | None:
+        if message["method"] != "tools/call":
+            return None
+        body = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":%b}}'
+        return 200, {"content-type": "application/json"}, body % (message["id"], deep)
+
+    async with web_server(Web(answers=answers)) as web, hosted(tmp_path, web.entry, SELDOM) as built:
+        answered = await built.call("act")
+        assert code(answered) is ErrorCode.BAD_RESULT
+        assert "is nested deeper than 200 levels" in (answered.error or "")

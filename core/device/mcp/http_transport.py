@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from core.broken_text import mended_json
 from core.device.mcp.config import ServerConfig
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -44,17 +45,23 @@ class AnswerIncomplete(httpx2.StreamError):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The bytes of an answer, `most` at most; None for no limit.
+    """The bytes of an answer, `most` at most (None for no limit), with U+FFFD in place of broken text.
 
     A broken stream of `notifications` is reported as ended. The SDK reopens a stream that ended, but gives it
     up for ever after two breaks, even a week apart, or after a read time-out on a silent server.
     """
 
     def __init__(
-        self, stream: httpx2.AsyncByteStream, most: int | None, compressed: bool, notifications: bool
+        self,
+        stream: httpx2.AsyncByteStream,
+        most: int | None,
+        longest_line: int,
+        compressed: bool,
+        notifications: bool,
     ) -> None:
         self._stream = stream
         self._most = most
+        self._longest_line = longest_line
         self._compressed = compressed
         self._notifications = notifications
 
@@ -63,12 +70,27 @@ class _BoundedStream(httpx2.AsyncByteStream):
             # A small compressed answer may expand to any size. The request asked for uncompressed ones.
             raise AnswerTooLarge("it is compressed, which was not asked for")
         size = 0
+        # The beginning of a line. Neither JSON nor an event has a line break within a text, so what is broken
+        # stands whole in a line.
+        line: list[bytes] = []
+        line_size = 0
         try:
             async for chunk in self._stream:
                 size += len(chunk)
                 if self._most is not None and size > self._most:
                     raise AnswerTooLarge(f"it is larger than {self._most} bytes")
-                yield chunk
+                lines, end, rest = chunk.rpartition(b"\n")
+                if end:
+                    yield mended_json(b"".join([*line, lines, end]))
+                    line, line_size = [], 0
+                line.append(rest)
+                line_size += len(rest)
+                if line_size > self._longest_line:
+                    # More than the SDK accepts for an event; it says so.
+                    yield b"".join(line)
+                    line, line_size = [], 0
+            if line_size:
+                yield mended_json(b"".join(line))
         except httpx2.TransportError as error:
             if not self._notifications:
                 raise AnswerIncomplete(f"it broke off: {error or type(error).__name__}") from error
@@ -189,7 +211,7 @@ async def open_http(
         refused = response.is_error and response.request.method == "POST"
         notifications = events and not response.is_error and response.request.method == "GET"
         response.stream = _BoundedStream(
-            response.stream, None if events and not refused else most, compressed, notifications
+            response.stream, None if events and not refused else most, most, compressed, notifications
         )
         if refused:
             await _describe_error(response)

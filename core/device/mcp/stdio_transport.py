@@ -25,7 +25,9 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from core.aip.limits import TokenBucket
+from core.broken_text import mended_json
 from core.device.mcp.config import ServerConfig
+from core.device.mcp.parse_faults import fault_of
 from core.device.mcp.server_log import ServerLog
 from core.device.processes.child_process import Children
 from core.device.processes.piped_process import PipedProcess
@@ -194,7 +196,8 @@ class _Pipes:
         except ValueError:
             self._log.log_stray(line[:2000].decode("utf-8", "replace"))
             # Fail the waiting request now, because no other answer to it will arrive.
-            return _error_response(request_of(line), types.PARSE_ERROR, "The server's answer is not JSON")
+            fault = f"The server's answer {fault_of(mended_json(line))}"
+            return _error_response(request_of(line), types.PARSE_ERROR, fault)
 
     async def read_stderr(self) -> None:
         """Log the server's standard error."""
@@ -235,7 +238,12 @@ def _error_response(request_id: int | None, code: int, message: str) -> SessionM
 
 
 def _parse(line: bytes) -> types.JSONRPCMessage:
-    return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        if (mended := mended_json(line)) is line:
+            raise
+        return types.jsonrpc_message_adapter.validate_json(mended, by_name=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.http_transport import ACCESS_DENIED, NOT_SENT, REJECTED, SESSION_GONE
+from core.device.mcp.parse_faults import fault_in
 from core.device.mcp.results import error_text, has_pictures, identify_pictures, result_of
 from core.device.mcp.session import Session, is_unanswered
 from core.device.mcp.stdio_transport import ANSWER_TOO_LARGE
@@ -124,7 +125,7 @@ def _protocol_error(error: MCPError, server: ServerConfig, name: str) -> DeviceE
 def _error_message(error: MCPError) -> str:
     """An error's message and data; the data may contain an address that the operator has to open."""
     if error.code == types.PARSE_ERROR and _BY_PARSER in error.message:
-        return "it is no message of MCP"
+        return f"it {fault_in(error.message) or 'is no message of MCP'}"
     words = error.message.strip() or f"it did not say why (error {error.code})"
     if error.data in (None, "", {}, []):
         return words

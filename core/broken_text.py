@@ -1,0 +1,73 @@
+"""Text from outside that is not valid Unicode: U+FFFD takes the place of what is broken, the rest arrives.
+
+Programs that cut a text within an emoji write half a surrogate pair into JSON (`"\\ud83d"`), which RFC 8259
+allows and strict parsers refuse together with everything around it. Others write bytes that are not UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from core.json_walk import mapped, values_in
+
+NOT_UNICODE = "a text in it is not valid Unicode: it has half a character, or a byte that is not UTF-8"
+MARK = "\N{REPLACEMENT CHARACTER}"
+_HALF = re.compile("[\ud800-\udfff]")
+_BROKEN = re.compile(f"[{MARK}\ud800-\udfff]")
+# A pair, half a pair, and any other escape: a backslash that is escaped itself begins none.
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+_MAY_BE_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def mended_json(data: bytes) -> bytes:
+    """JSON with U+FFFD in place of halves of surrogate pairs and of bytes that are not UTF-8.
+
+    The same object where nothing is broken. Two names in an object that differ only in what is broken become
+    the same name.
+    """
+    if _MAY_BE_HALF.search(data):
+        mended = _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], data)
+        data = data if mended == data else mended
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace").encode()
+    return data
+
+
+def valid_text(text: str) -> str:
+    """A text with U+FFFD in place of lone surrogates."""
+    return (
+        text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    )
+
+
+def with_valid_text(value: Any) -> Any:
+    """A copy of JSON data with U+FFFD in place of lone surrogates in its texts and names."""
+    return mapped(value, lambda part: valid_text(part) if isinstance(part, str) else part, valid_text)
+
+
+def json_fault(error: Exception) -> str:
+    """Why an encoder of JSON refused a value: broken text in plain words, else the encoder's own reason."""
+    return NOT_UNICODE if "surrogates not allowed" in str(error) else str(error)
+
+
+def holds_broken_text(value: Any) -> bool:
+    """Whether any text or name in JSON data is broken, or had been before `mended_json`."""
+    return _matches(value, _BROKEN)
+
+
+def holds_half_a_character(value: Any) -> bool:
+    """Whether any text or name in JSON data has a lone surrogate, so that it cannot be sent."""
+    return _matches(value, _HALF)
+
+
+def _matches(value: Any, pattern: re.Pattern[str]) -> bool:
+    return any(
+        type(part) is str and not part.isascii() and pattern.search(part) is not None
+        for part in values_in(value, names=True)
+    )
