@@ -1,21 +1,29 @@
-"""Canonical JSON (RFC 8785) and SHA-256 digests over it, used by approvals and the journal."""
+"""Canonical JSON (RFC 8785) and SHA-256 digests over it, used by approvals and the journal.
+
+RFC 8785 has no form for integers beyond ±(2^53 - 1), which ids and keys exceed every day. Here an integer of
+any size is its decimal digits; all else is as in the RFC.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from json.encoder import encode_basestring
 from typing import Any
 
 import orjson
 import rfc8785
 
+from core.broken_text import NOT_UNICODE, json_fault
 from core.errors import BadInput
+from core.json_walk import MOST_DIGITS, is_too_long
 
 # Characters. Larger arguments are rarely sent twice, and the keys stay in memory.
 _LONGEST_KEY = 4096
 
 # SQLite refuses JSON nested deeper than 2,000 levels; such an entry would block the journal.
 MAX_DEPTH = 200
-_MAX_INTEGER = 2**53 - 1
+# orjson writes no others.
+_LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**64 - 1
 _PLAIN_KINDS = frozenset({str, bool, type(None)})
 _KEY_KINDS = frozenset({str})
 
@@ -24,14 +32,34 @@ def canonical_bytes(value: Any) -> bytes:
     """Encode JSON data as RFC 8785, so that equal values always have equal bytes.
 
     Raises:
-        BadInput: not JSON, a number beyond ±(2^53 - 1), NaN, nested deeper than 200 levels, or text that is
-            not valid Unicode.
+        BadInput: not JSON, an integer of more than `MOST_DIGITS` digits, NaN, nested deeper than 200 levels,
+            or text that is not valid Unicode.
     """
     try:
         # `plain_bytes` is a hundred times as fast, with the same bytes for plain values.
-        return plain_bytes(value) if is_plain(value) else rfc8785.dumps(value)
-    except (rfc8785.CanonicalizationError, RecursionError, UnicodeError) as error:
+        return plain_bytes(value) if is_plain(value) else _written(value).encode()
+    except UnicodeError as error:
+        raise BadInput(f"This value has no canonical JSON form: {NOT_UNICODE}.") from error
+    except (rfc8785.CanonicalizationError, RecursionError) as error:
         raise BadInput(f"This value has no canonical JSON form: {error or type(error).__name__}") from error
+
+
+def _written(value: Any) -> str:
+    """Write any value as RFC 8785 does, and integers of any size."""
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, dict):
+        if not all(isinstance(name, str) for name in value):
+            raise BadInput("This value has no canonical JSON form: the names in an object must be text.")
+        names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+        return "{" + ",".join([f"{encode_basestring(name)}:{_written(value[name])}" for name in names]) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, int) and not isinstance(value, bool):
+        if is_too_long(value):
+            raise BadInput(f"A number has more than {MOST_DIGITS:,} digits, more than any value may have.")
+        return int.__repr__(value)
+    return rfc8785.dumps(value).decode()
 
 
 def plain_bytes(value: Any) -> bytes:
@@ -43,7 +71,7 @@ def plain_bytes(value: Any) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
-        raise BadInput(f"This value holds text that is not valid Unicode: {error}.") from error
+        raise BadInput(f"This value has no canonical JSON form: {json_fault(error)}.") from error
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
@@ -59,7 +87,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     if kind in _PLAIN_KINDS:
         return True
     if kind is int:
-        return bool(-_MAX_INTEGER <= value <= _MAX_INTEGER)
+        return bool(_LEAST_INTEGER <= value <= _MOST_INTEGER)
     if kind is float:
         return float_prints_alike(value)
     if kind is not dict and kind is not list:
@@ -76,7 +104,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         return plain
     for item in value:
         kind = type(item)
-        if kind in _PLAIN_KINDS or (kind is int and -_MAX_INTEGER <= item <= _MAX_INTEGER):
+        if kind in _PLAIN_KINDS or (kind is int and _LEAST_INTEGER <= item <= _MOST_INTEGER):
             continue
         if not is_plain(item, depth + 1):
             plain = False

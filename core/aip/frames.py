@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import orjson
 from pydantic import Discriminator, TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from core import __version__
 from core.aip.extensions import (
@@ -25,6 +26,7 @@ from core.aip.extensions import (
 )
 from core.aip.link_events import Heartbeat
 from core.aip.messages import ClientMessage, Command, FrameStatus, ServerMessage
+from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
 from core.ids import new_uuid, now_stamp
 from core.json_walk import refuse_constant
@@ -107,24 +109,27 @@ def command_frame(
         for action, one in zip(actions, terms, strict=True):
             action["quarterdeck"] = one
     # The members of a `ServerMessage`, written without the model for speed: a run may send 1,000 frames.
-    return orjson.dumps(
-        {
-            "type": "command",
-            "status": _CONTINUE,
-            "user_request": None,
-            "agent_name": agent_name,
-            "process_name": "",
-            "root_name": "",
-            "actions": actions,
-            "messages": None,
-            "error": None,
-            "session_id": session_id,
-            "task_name": session_id,
-            "timestamp": now_stamp(),
-            "response_id": response_id,
-            "result": None,
-        }
-    )
+    frame = {
+        "type": "command",
+        "status": _CONTINUE,
+        "user_request": None,
+        "agent_name": agent_name,
+        "process_name": "",
+        "root_name": "",
+        "actions": actions,
+        "messages": None,
+        "error": None,
+        "session_id": session_id,
+        "task_name": session_id,
+        "timestamp": now_stamp(),
+        "response_id": response_id,
+        "result": None,
+    }
+    try:
+        return orjson.dumps(frame)
+    except orjson.JSONEncodeError:
+        # orjson refuses integers beyond 64 bits; pydantic writes any.
+        return to_json(frame)
 
 
 def terms_of(count: int, grounds: Sequence[CommandProof], timeout: float) -> list[dict[str, Any]]:
@@ -165,7 +170,7 @@ def refuse_nan(data: bytes) -> None:
         return
 
     try:
-        json.loads(data, parse_constant=refuse_constant)
+        json.loads(mended_json(data), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise DeviceError(f"Not an AIP frame: {error}", ErrorCode.PROTOCOL_ERROR) from error
 

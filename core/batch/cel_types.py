@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from core.batch.large_integers import message_pool, string_function
 from core.errors import ErrorCode, QuarterdeckError
 
 PACKAGE = "quarterdeck"
@@ -227,8 +228,15 @@ def new_environment(variables: Mapping[str, Any], messages: MessageTypes | None 
         for name, compute in _MIXED.items()
         for operands in ("int,double", "double,int")
     }
-    pool = messages.pool() if messages is not None else None
-    return cel.NewEnv(pool, _configuration(), variables=dict(variables), function_impls=mixed)
+    if messages is not None:
+        return cel.NewEnv(messages.pool(), _configuration(), variables=dict(variables), function_impls=mixed)
+    return cel.NewEnv(
+        message_pool(),
+        _configuration(),
+        variables=dict(variables),
+        extensions=[string_function(cel)],
+        function_impls=mixed,
+    )
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from core.batch.cel_syntax import ADD, INDEX, SIZE, Call, Collection, Constant, Loop, Name, Select, Syntax
+from core.batch.large_integers import digits_of
 
 MOST_LOOPS_DEEP = 2
 MOST_APPENDED = 1_000
@@ -118,7 +119,7 @@ def size_of(value: Any) -> int:
         TooCostly: it holds a number or a text that JSON or CEL cannot hold.
     """
     try:
-        return len(orjson.dumps(value))
+        return len(orjson.dumps(value, default=digits_of))
     except (TypeError, orjson.JSONEncodeError) as error:
         raise TooCostly(f"a value cannot be used: {error}") from error
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from core.batch import large_integers
 from core.batch.cel_syntax import read_syntax
 from core.batch.cel_types import (
     ANY,
@@ -179,7 +180,7 @@ class Expression:
         Raises:
             ExpressionError: a value it needs is missing, a type is wrong, or a bound is exceeded.
         """
-        data = self._cut(context)
+        data = large_integers.with_large_integers(self._cut(context))
         try:
             self._check_cost(data)
             answer = self._program.eval(data=data)
@@ -349,6 +350,8 @@ def _problem_words(problem: str, types: MessageTypes | None) -> str:
 
 _NO_KEY = re.compile(r"Key not found in map : (.*)")
 _NO_ELEMENT = re.compile(r"[Ii]ndex error: index=(-?\d+) size=(\d+)|index out of bounds.*")
+# No other data is of these kinds.
+_BEYOND_INT = re.compile(r"\b(?:uint64|struct)\b")
 _WRONG_KINDS = re.compile(r"No matching overloads? found ?: ?(.*)")
 
 
@@ -359,6 +362,8 @@ def _evaluation_words(error: str) -> str:
     if (match := _NO_ELEMENT.search(error)) and match[1]:
         return f"there is no element {match[1]}; the list has {match[2]}"
     if match := _WRONG_KINDS.search(error):
+        if _BEYOND_INT.search(match[1]):
+            return "an integer beyond 64 bits can be passed on, compared by == and written by string() only"
         return f"values of these kinds do not go together: {match[1]}"
     if "non-message type" in error:
         return "a field is read of a value that has none"
@@ -380,8 +385,10 @@ def _json_of(value: Any) -> Any:
         raise ValueError(value.value())
     plain = value.value()
     match kind:
-        case "BOOL" | "STRING" | "INT":
+        case "BOOL" | "STRING" | "INT" | "UINT":
             return plain
+        case large_integers.MESSAGE:
+            return large_integers.large_integer(plain)
         case "DOUBLE":
             if not math.isfinite(plain):
                 raise ValueError("the value is no number that JSON can hold")

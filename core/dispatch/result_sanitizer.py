@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.aip.binary_frames import BASE64_KEY, BYTES_KEY
+from core.broken_text import valid_text
 from core.dispatch.live_secrets import MOST_DEPTH, Redaction
 from core.dispatch.models import Evidence
 from core.errors import DeviceError, ErrorCode
-from core.json_walk import is_finite
+from core.json_walk import MOST_DIGITS, is_finite, is_too_long
 from core.schema_forms.json_values import is_small
 
 LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000
 # Answers up to this size (values, and units of 100 characters) are searched for secrets on the loop: 2 ms.
 _SEARCHED_ON_LOOP = 500
-_LARGEST = 2**53 - 1
 MOST_PIXELS = 100_000_000
 # Never shown as text or picture, so the device's claim of such a media type is accepted unchecked.
 _OTHER_MEDIA = re.compile(r"(audio|video|application)/[A-Za-z0-9][A-Za-z0-9.+-]{0,100}")
@@ -75,8 +75,7 @@ async def take_evidence(
     `sends_bytes`: the device can send bytes directly (feature `binary`). Its string under `data_base64` may
     then be a tool's own data. It is kept as such if it is not base64, or not a picture although sent as one.
 
-    The returned result always has a canonical JSON form: integers beyond 2^53 become `{"$number": "…"}`, and
-    broken Unicode is escaped.
+    The returned result always has a canonical JSON form; U+FFFD takes the place of broken Unicode.
 
     Raises:
         UnusableAnswer: data sent as a picture is none, or the result is not JSON data.
@@ -112,7 +111,10 @@ def _walk(value: Any, place: str, findings: _Findings, depth: int) -> Any:
     if isinstance(value, str):
         return _text(value, place, findings)
     if isinstance(value, int):
-        return value if abs(value) <= _LARGEST else {"$number": str(value)}
+        if is_too_long(value):
+            findings.problems.append(f"{place or 'it'} has more than {MOST_DIGITS:,} digits")
+            return None
+        return value
     if isinstance(value, float):
         if is_finite(value):
             return value
@@ -137,9 +139,9 @@ def _members(value: dict[str, Any], place: str, findings: _Findings, depth: int)
     for key, member in value.items():
         name = str(key)
         if depth < MOST_DEPTH and _is_unchanged(member):
-            sanitized[_valid_unicode(name)] = member
+            sanitized[valid_text(name)] = member
         else:
-            sanitized[_valid_unicode(name)] = _walk(
+            sanitized[valid_text(name)] = _walk(
                 member, f"{place}.{name}" if place else name, findings, depth + 1
             )
     return sanitized
@@ -148,11 +150,10 @@ def _members(value: dict[str, Any], place: str, findings: _Findings, depth: int)
 def _is_unchanged(value: Any) -> bool:
     """Whether a value needs no change: the fast path for most values that devices send."""
     value_type = type(value)
-    if value_type is int:
-        return bool(-_LARGEST <= value <= _LARGEST)
     return (
         value is None
         or value_type is bool
+        or (value_type is int and not is_too_long(value))
         or (value_type is str and len(value) <= LARGE_TEXT and bool(value.isascii()))
     )
 
@@ -195,21 +196,17 @@ def _binary(value: dict[str, Any], data: Any, place: str, findings: _Findings, d
 
 def _text(value: str, place: str, findings: _Findings) -> Any:
     if len(value) <= LARGE_TEXT:
-        return _valid_unicode(value)
+        return valid_text(value)
     target: dict[str, Any] = {}
     findings.texts.append((place, target, value))
     return target
 
 
-def _valid_unicode(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
-
-
 async def _store_text(place: str, target: dict[str, Any], text: str, blobs: Blobs) -> Evidence:
-    data = text.encode("utf-8", "backslashreplace")
+    data = valid_text(text).encode()
     evidence = Evidence(blob=await blobs.put_blob(data), media_type="text/plain", size=len(data), what=place)
     target.update(blob=evidence.blob, media_type=evidence.media_type, size=evidence.size)
-    target["head"] = _valid_unicode(text[:HEAD_OF_LARGE_TEXT])
+    target["head"] = valid_text(text[:HEAD_OF_LARGE_TEXT])
     return evidence
 
 
@@ -225,7 +222,7 @@ async def _store_file(
     data = content if isinstance(content, bytes) else _decoded(content)
     if data is None:
         problems.append(f"{place} is not base64")
-        media_type, data = _UNKNOWN_MEDIA, str(content).encode("utf-8", "backslashreplace")
+        media_type, data = _UNKNOWN_MEDIA, valid_text(str(content)).encode()
     data = await _redacted(data, redaction)
     evidence = Evidence(blob=await blobs.put_blob(data), media_type=media_type, size=len(data), what=place)
     target.update(blob=evidence.blob, media_type=evidence.media_type, size=evidence.size)
@@ -243,7 +240,7 @@ async def _store_picture(
     data = encoded if isinstance(encoded, bytes) else _decoded(encoded)
     if data is None:
         problems.append(f"{place} is not base64")
-        data = str(encoded).encode("utf-8", "backslashreplace")
+        data = valid_text(str(encoded)).encode()
         picture_info = None
     else:
         picture_info = await asyncio.to_thread(_picture_info, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
@@ -85,6 +86,43 @@ async def test_an_answer_of_endless_parts_is_refused_before_it_is_read(house: Ho
 def test_a_frame_is_too_short_for_an_answer_of_which_each_byte_weighs_the_most(value: object) -> None:
     wire = orjson.dumps(value)
     assert weight(value) <= len(wire) * MOST_FOR_A_BYTE
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**63) - 1, 10**4_299])
+async def test_an_integer_of_any_size_goes_out_and_comes_back_exactly(house: House, number: int) -> None:
+    socket, link = await house.joined()
+    sending = house.send(link, look(number=number))
+    asked = await hear(socket)
+    assert asked["actions"][0]["parameters"] == {"number": number}
+    await answer(socket, asked, success(result={"number": number}))
+    assert (await soon(sending))[0].result == {"number": number}
+
+
+@pytest.mark.parametrize("broken", [rb"a\ud83d", b"a\xff"])
+async def test_text_that_is_not_valid_unicode_costs_an_answer_nothing_else(
+    house: House, broken: bytes
+) -> None:
+    socket, link = await house.joined()
+    sending = house.send(link, look())
+    asked = await hear(socket)
+    frame = {
+        **{"type": "command_results", "status": "continue", "prev_response_id": asked["response_id"]},
+        "action_results": [success(result={"text": "HERE", "also": "NaN", "size": 7})],
+    }
+    await socket.send(json.dumps(frame).encode().replace(b"HERE", broken), text=True)
+    assert (await soon(sending))[0].result == {"text": "a\ufffd", "also": "NaN", "size": 7}
+
+
+async def test_an_answer_that_no_parser_reads_fails_its_call_at_once(house: House) -> None:
+    socket, link = await house.joined()
+    sending = house.send(link, look())
+    asked = await hear(socket)
+    deep = "[" * 3_000 + "]" * 3_000
+    head = f'{{"type":"command_results","status":"continue","prev_response_id":"{asked["response_id"]}"'
+    await socket.send(f'{head},"action_results":[{{"status":"success","result":{deep}}}]}}')
+    assert "recursion limit" in await fails(sending, ErrorCode.BAD_RESULT)
+    assert (await hear(socket))["type"] == "error"
+    await still_works(house, socket, link)
 
 
 async def test_a_large_answer_of_plain_values_is_taken(house: House) -> None:

@@ -218,6 +218,7 @@ async def test_a_heartbeat_is_answered_also_while_a_command_runs(house: House) -
         '{"a":"\\ud800"}',
         "[" * 5000,
         b"\xff\xfe",
+        '{"type":"heartbeat","status":"ok","n":' + "9" * 4_301 + "}",
     ],
 )
 async def test_a_malformed_frame_gets_an_error_and_the_link_stays(house: House, data: str | bytes) -> None:

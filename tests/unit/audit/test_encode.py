@@ -62,7 +62,7 @@ def test_nothing_in_an_entry_is_taken_for_the_place_of_its_number(sign):
     assert encode_parts(entry, TIME).with_seq(7) == expected
 
 
-@given(entries, st.dictionaries(texts, st.none() | texts | st.integers(-(2**53) + 1, 2**53 - 1), max_size=5))
+@given(entries, st.dictionaries(texts, st.none() | texts | st.integers(-(10**40), 10**40), max_size=5))
 def test_an_entry_is_read_back_as_it_was_written(entry, body):
     # Floats of more than 2^53 come back as integers: canonical JSON has but one way to write a number.
     entry = entry.model_copy(update={"body": body})
@@ -84,7 +84,14 @@ def test_a_body_of_unusual_python_values_is_canonical_too(body):
 
 @pytest.mark.parametrize(
     "body",
-    [{"x": float("nan")}, {"x": float("inf")}, {"x": 2**53}, {"x": "\ud800"}, {"\ud800": 1}, {"x": object()}],
+    [
+        {"x": float("nan")},
+        {"x": float("inf")},
+        {"x": 10**4300},
+        {"x": "\ud800"},
+        {"\ud800": 1},
+        {"x": object()},
+    ],
 )
 def test_a_body_without_canonical_form_is_refused(body):
     with pytest.raises(BadInput):

@@ -151,6 +151,28 @@ def test_a_condition_on_the_state_protects_the_read_of_the_result() -> None:
 
 
 @pytest.mark.parametrize(
+    "number", [2**53 + 1, 1234567890123456789, 2**63, 2**64 - 1, 2**64, -(2**63) - 1, 10**4299 + 7]
+)
+def test_an_integer_of_any_size_is_passed_on_compared_and_written_exactly(number: int) -> None:
+    data = {"id": number, "next": number + 1, "rows": [{"name": "a", "id": number}]}
+    where = "steps.free.result"
+    for text, expected in {
+        f"{where}.id": number,
+        f"string({where}.id)": str(number),
+        f"'id-' + string({where}.id)": f"id-{number}",
+        f"[{where}.id, {where}]": [number, data],
+        f"{{'a': {where}.rows}}": {"a": data["rows"]},
+        f"{where}.rows.filter(r, r.name == 'a')[0].id": number,
+        f"{where}.rows.exists(r, r.id == {where}.id)": True,
+        f"{where}.id == {where}.next": False,
+        f"{where}.id != {where}.next": True,
+        f"{where}.next in [1, {where}.id, 'x']": False,
+        f"{where}.id == 1 || {where}.id == 1.5": False,
+    }.items():
+        assert value(text, free=data) == expected, text
+
+
+@pytest.mark.parametrize(
     ("text", "what"),
     [
         ("steps.free.result.gone", 'there is no field "gone"'),
@@ -160,11 +182,17 @@ def test_a_condition_on_the_state_protects_the_read_of_the_result() -> None:
         ("1 / (steps.free.result.n - 1)", "divide by zero"),
         ("1.0 / (steps.free.result.n - 1)", "no number that JSON can hold"),
         ("timestamp('2026-01-01T00:00:00Z')", "is no JSON value"),
-        ("steps.free.result.large", "cannot be used"),
+        *[
+            (f"steps.free.result.large {rest}", "an integer beyond 64 bits")
+            for rest in ("+ 1", "* 2.0", "> 1", "+ steps.free.result.large", "< steps.free.result.large")
+        ],
+        ("steps.free.result.unsigned - 1", "an integer beyond 64 bits"),
+        ("-steps.free.result.large", "an integer beyond 64 bits"),
+        ("9223372036854775807 + 1", "overflow"),
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_in_words(text: str, what: str) -> None:
-    assert what in fault(text, free={"list": [1], "n": 1, "large": 1 << 70}).message
+    assert what in fault(text, free={"list": [1], "n": 1, "large": 1 << 70, "unsigned": 2**64 - 1}).message
 
 
 def test_values_that_are_null_cost_no_reference_to_null() -> None:
