@@ -56,7 +56,7 @@ class Screenshot:
         """Convert a box on the screen to the picture's pixels; None if it is not a valid box."""
         try:
             x, y, width, height = (float(box[key]) for key in ("x", "y", "width", "height"))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
         if (
             not all(abs(edge) <= _LARGEST_COORDINATE for edge in (x, y, width, height))

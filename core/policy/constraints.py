@@ -39,7 +39,7 @@ _ANYWHERE = re.compile(r"^/proc/.*?/(?:root|cwd|exe|fd|map_files)(?:/|$)|^/dev/f
 _OUT_OF_PROC = re.compile(r"/proc/.*/(?:root|cwd|fd)/+\.\.(?:/|$)")
 _SHORT_NAME = re.compile(r"~\d")
 _MOST_ELEMENTS = 1_000
-_LONGEST_NUMBER = 400
+_LONGEST_NUMBER = 4_300
 
 
 class Undecidable(Exception):
@@ -61,8 +61,8 @@ class Constraint(FrozenModel):
     one_of: list[Scalar] | None = None
     pattern: str | None = None
     below: str | None = None
-    min: float | None = None
-    max: float | None = None
+    min: int | float | None = None
+    max: int | float | None = None
     min_length: int | None = Field(default=None, ge=0)
     max_length: int | None = Field(default=None, ge=0)
 
@@ -83,7 +83,7 @@ class Constraint(FrozenModel):
             raise ValueError("below takes an absolute folder")
         if self.one_of is not None and not self.one_of:
             raise ValueError("one_of lists nothing")
-        if any(edge is not None and math.isnan(edge) for edge in (self.min, self.max)):
+        if any(isinstance(edge, float) and math.isnan(edge) for edge in (self.min, self.max)):
             raise ValueError("min and max are numbers")
         return self
 
@@ -206,14 +206,19 @@ def elements(value: Any) -> Iterator[Any]:
 def _as_number(value: Any) -> Any:
     if not isinstance(value, str) or len(value) > _LONGEST_NUMBER:
         return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
+    # A float would round an integer beyond 2^53.
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
 
 
 def _figure(number: float) -> str:
     """A number with all significant digits, so that the text shown for a grant equals the signed value."""
+    if isinstance(number, int):
+        return str(number)
     return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 

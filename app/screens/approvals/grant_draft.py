@@ -108,7 +108,7 @@ class Argument:
                 parts = self.text.replace("…", " ").replace(" to ", " ").split()
                 if len(parts) != 2:
                     raise ValueError("write the least and the most, such as 1 60")
-                return Constraint(min=float(parts[0]), max=float(parts[1]))
+                return Constraint(min=_number(parts[0]), max=_number(parts[1]))
             case _:
                 return Constraint(equals=self.value)
 

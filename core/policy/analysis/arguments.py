@@ -18,7 +18,7 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell.tables import HARMLESS_DEVICES, STARTUP, names_secrets, system_folder
 from core.policy.analysis.sql import findings_in_query, looks_like_query
 from core.policy.analysis.urls import IS_URL, findings_in_host, findings_in_url
-from core.text import short_line
+from core.text import short_line, shorten_middle
 
 # (text, risk, span); the span is (start, end) in the argument's text, in characters, or None for all of it.
 RawFinding = tuple[str, Risk, tuple[int, int] | None]
@@ -73,6 +73,7 @@ _DESCRIPTIONS = (
 )
 _MOST_DESCRIPTION = 1_000
 MANY, VERY_MANY, MANY_PEOPLE = 100, 10_000, 10
+_LONGEST_FIGURE = 60
 
 
 def snake(name: str) -> str:
@@ -215,15 +216,15 @@ def _findings_in_process_name(text: str, ends: bool) -> Iterator[RawFinding]:
 
 def _findings_in_process_ids(value: Any) -> Iterator[RawFinding]:
     for item in value if isinstance(value, list) else [value]:
-        number = int(item) if isinstance(item, str) and re.fullmatch(r"\s*[+-]?\d{1,12}\s*", item) else item
+        number = int(item) if isinstance(item, str) and re.fullmatch(r"\s*[+-]?\d{1,400}\s*", item) else item
         if isinstance(number, bool) or not isinstance(number, (int, float)):
             continue
         if number == 1:
             yield "Is process 1, which everything else hangs from", Risk.CRITICAL, None
         elif number <= 0:
-            yield f"Means a whole group of processes: {number:g}", Risk.CRITICAL, None
+            yield f"Means a whole group of processes: {_figure(number)}", Risk.CRITICAL, None
         elif number in (os.getpid(), os.getppid()):
-            yield f"Has the number of this console's own process: {number:g}", Risk.HIGH, None
+            yield f"Has the number of this console's own process: {_figure(number)}", Risk.HIGH, None
 
 
 def _findings_in_recipients(value: Any) -> Iterator[RawFinding]:
@@ -249,12 +250,17 @@ def _findings_in_amount(value: Any) -> Iterator[RawFinding]:
         if _ALL.match(value):
             yield "Means all there are", Risk.HIGH, None
             return
-        if not re.fullmatch(r"\s*[+-]?\d{1,15}(?:\.\d{1,9})?\s*", value):
+        if not re.fullmatch(r"\s*[+-]?\d{1,400}(?:\.\d{1,9})?\s*", value):
             return
-        value = float(value)
+        value = float(value) if "." in value else int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return
     if value < 0:
-        yield f"Is a negative amount: {value:g}", Risk.MEDIUM, None
+        yield f"Is a negative amount: {_figure(value)}", Risk.MEDIUM, None
     elif value > MANY:
-        yield f"Is a large amount: {value:,.15g}", Risk.HIGH if value > VERY_MANY else Risk.MEDIUM, None
+        yield f"Is a large amount: {_figure(value)}", Risk.HIGH if value > VERY_MANY else Risk.MEDIUM, None
+
+
+def _figure(number: float) -> str:
+    """A number as a person reads it; the middle of thousands of digits is left out."""
+    return shorten_middle(f"{number:,}" if isinstance(number, int) else f"{number:,.15g}", _LONGEST_FIGURE)

@@ -24,6 +24,8 @@ def size_words(count: int) -> str:
         return "1 byte"
     if count < 1000:
         return f"{count} bytes"
+    if count >= 10**15:
+        return f"{count // 10**9} GB"
     size = float(count)
     for unit in ("kB", "MB", "GB"):
         size /= 1000

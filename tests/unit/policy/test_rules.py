@@ -290,3 +290,19 @@ def test_a_number_written_as_a_text_counts_against_a_call_and_never_for_it():
     assert not limit.forbids("99")
     assert not limit.forbids("many")
     assert not limit.permits("1000")
+
+
+@pytest.mark.parametrize("edge", [2**53, 10**30, 10**400])
+def test_bounds_and_values_are_compared_as_exact_integers_of_any_size(edge: int):
+    for written in (int, str):
+        assert Constraint(min=edge + 1).forbids(written(edge + 1))
+        assert not Constraint(min=edge + 1).forbids(written(edge))
+        assert Constraint(max=edge).forbids(written(edge))
+        assert not Constraint(max=edge).forbids(written(edge + 1))
+    assert Constraint(max=edge).permits(edge)
+    assert not Constraint(max=edge).permits(edge + 1)
+    assert not Constraint(equals=edge).permits(edge + 1)
+    assert not Constraint(one_of=[edge, edge + 2]).permits(edge + 1)
+    kept = Constraint.model_validate_json(Constraint(equals=edge + 1, min=edge + 1).model_dump_json())
+    assert (kept.equals, kept.min) == (edge + 1, edge + 1)
+    assert str(edge + 1) in kept.words()

@@ -183,6 +183,8 @@ def test_looking_at_a_process_is_left_alone():
     assert found("get_ui_tree", reads=True, process_name="explorer") == []
     assert found("click_element", process_name="explorer", name="Next") == []
     assert found("close_application", process_name="gedit", pid=4_000_000) == []
+    for number in (-(10**4_299), "-99999999999999"):
+        assert "whole group of processes" in words(found("close_application", pid=number))
 
 
 @pytest.mark.parametrize(
@@ -198,6 +200,9 @@ def test_looking_at_a_process_is_left_alone():
         ({"amount": -5}, MEDIUM, "negative amount"),
         ({"limit": "all"}, HIGH, "all there are"),
         ({"quantity": "5000"}, MEDIUM, "large amount"),
+        ({"quantity": "9007199254740993"}, HIGH, "large amount: 9,007,199,254,740,993"),
+        ({"limit": 10**4_299}, HIGH, "large amount: 1,000,000"),
+        ({"limit": -(10**4_299)}, MEDIUM, "negative amount: -1,000,000"),
     ],
 )
 def test_recipients_and_amounts_are_counted(parameters: dict[str, Any], risk: Risk, says: str):
