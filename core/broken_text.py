@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from core.json_walk import mapped, values_in
+from core.json_walk import MOST_DIGITS, mapped, values_in
 
 NOT_UNICODE = "a text in it is not valid Unicode: it has half a character, or a byte that is not UTF-8"
 MARK = "\N{REPLACEMENT CHARACTER}"
+# Of Python's own message.
+_TOO_MANY_DIGITS = "for integer string conversion"
 _HALF = re.compile("[\ud800-\udfff]")
 _BROKEN = re.compile(f"[{MARK}\ud800-\udfff]")
 # A pair, half a pair, and any other escape: a backslash that is escaped itself begins none.
@@ -51,9 +53,15 @@ def with_valid_text(value: Any) -> Any:
     return mapped(value, lambda part: valid_text(part) if isinstance(part, str) else part, valid_text)
 
 
-def json_fault(error: Exception) -> str:
-    """Why an encoder of JSON refused a value: broken text in plain words, else the encoder's own reason."""
-    return NOT_UNICODE if "surrogates not allowed" in str(error) else str(error)
+def fault_words(error: Exception) -> str:
+    """Why a value or a file could not be read or written: broken text and long numbers in plain words."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not text in UTF-8: byte {error.start + 1:,} is {error.object[error.start]:#04x}"
+    if "surrogates not allowed" in str(error):
+        return NOT_UNICODE
+    if _TOO_MANY_DIGITS in str(error):
+        return f"a number in it has more than {MOST_DIGITS:,} digits"
+    return str(error)
 
 
 def holds_broken_text(value: Any) -> bool:

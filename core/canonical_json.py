@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import rfc8785
 
-from core.broken_text import NOT_UNICODE, json_fault
+from core.broken_text import NOT_UNICODE, fault_words
 from core.errors import BadInput
 from core.json_walk import MOST_DIGITS, is_too_long
 
@@ -71,7 +71,7 @@ def plain_bytes(value: Any) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
-        raise BadInput(f"This value has no canonical JSON form: {json_fault(error)}.") from error
+        raise BadInput(f"This value has no canonical JSON form: {fault_words(error)}.") from error
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:

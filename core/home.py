@@ -18,6 +18,7 @@ from typing import Literal
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from core.broken_text import fault_words
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.files import FileLock, write_atomic
 
@@ -196,12 +197,12 @@ class Home:
                 return Settings.model_validate(tomllib.load(file))
         except FileNotFoundError:
             return Settings()
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = ".".join(str(part) for part in first["loc"])
             raise BadInput(f"{path}: {key}: {first['msg']}") from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise BadInput(f"{path} cannot be read: {fault_words(error)}") from error
 
     def set_listen(self, address: str) -> None:
         """Set `listen` in `settings.toml`, without changing the rest of the file.

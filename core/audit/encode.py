@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from core.audit.entries import Entry, NewEntry
-from core.broken_text import NOT_UNICODE, json_fault
+from core.broken_text import NOT_UNICODE, fault_words
 from core.canonical_json import canonical_bytes, is_plain, plain_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 from core.text import shorten_middle
@@ -130,6 +130,6 @@ def _body(body: dict[str, Any]) -> bytes:
     try:
         data = to_jsonable_python(body)
     except (PydanticSerializationError, ValueError) as error:
-        raise BadInput(f"The body of an entry is not JSON data: {json_fault(error)}") from error
+        raise BadInput(f"The body of an entry is not JSON data: {fault_words(error)}") from error
     is_plain(data)
     return canonical_bytes(data)

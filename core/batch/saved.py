@@ -10,6 +10,7 @@ from pathlib import Path
 from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.file_names import batch_name, file_stem
 from core.batch.models import Batch, SavedBatch, flatten
+from core.broken_text import fault_words
 from core.errors import BadInput, ErrorCode
 from core.files import sync_folder, write_atomic
 
@@ -69,7 +70,7 @@ class SavedBatches:
         except FileNotFoundError as error:
             raise _not_saved(name) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
+            raise BadInput(f"{path} cannot be read: {fault_words(error)}") from error
 
     def save(self, name: str, batch: Batch) -> None:
         """Write a batch, replacing a batch saved under the same name.

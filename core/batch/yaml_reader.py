@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from core.broken_text import holds_half_a_character, valid_text
 from core.json_walk import is_finite, refuse_constant
 
 DEEPEST = 40
@@ -197,7 +198,9 @@ def _read_json(text: str, builder: _Builder) -> None:
             builder.end()
         elif quote:
             value, at = strings.raw_decode(text, at - 1)
-            builder.scalar(value, place)
+            if holds_half_a_character(value):
+                builder.fault(place, "this text is not valid Unicode: it has half a character")
+            builder.scalar(valid_text(value), place)
         else:
             builder.scalar(_json_number(bare, place, builder), place)
 

@@ -307,11 +307,11 @@ def _token_of(name: str, file: Path | None) -> str:
     else:
         try:
             with file.open("rb") as opened:
-                token = opened.read(_LONGEST_TOKEN).decode("ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
+                token = opened.read(_LONGEST_TOKEN).decode("ascii", "replace").strip()
+        except OSError as error:
             raise BadInput(f"The token cannot be read from {file}: {error}") from error
     if not token:
         raise BadInput(f"There is no token: set {TOKEN_VARIABLE}, or give --token-file FILE.")
-    if name_in(token) != name:
+    if not token.isascii() or name_in(token) != name:
         raise BadInput(f"This is not a token of the agent {name}.")
     return token

@@ -73,7 +73,7 @@ def parse_arguments(words: list[str], schema: dict[str, Any], lenient: bool = Fa
 
 def _json(key: str, text: str) -> Any:
     try:
-        return _read(text)
+        return read_json(text)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{key}: this is not JSON: {error}") from error
 
@@ -82,12 +82,12 @@ def _json_file(key: str, name: str) -> Any:
     # A byte order mark, which editors write, is not part of JSON.
     text = _file(key, name).removeprefix("\ufeff")
     try:
-        return _read(text)
+        return read_json(text)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{key}: {name} is not JSON: {error}") from error
 
 
-def _read(text: str) -> Any:
+def read_json(text: str) -> Any:
     """Parse JSON text, and refuse any text whose value would silently change on its way to the device."""
     value = json.loads(
         text,
@@ -195,7 +195,7 @@ def _typed(key: str, text: str, part: dict[str, Any]) -> Any:
     if not types or types == {"string"}:
         return text
     try:
-        value = _read(text)
+        value = read_json(text)
     except (ValueError, RecursionError):
         value = text
     if not isinstance(value, str):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+from core.broken_text import fault_words
 from core.cli.output import as_json, error_json, facts, say
 from core.cli.session import actor
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, ServiceError
@@ -60,7 +61,7 @@ def _kept_note(home: Home, path: Path) -> str:
     try:
         note = find_note(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read as a checkpoint: {error}.") from error
+        raise BadInput(f"{path} cannot be read as a checkpoint: {fault_words(error)}.") from error
     if note is None:
         raise BadInput(f"There is no checkpoint in {path}; expected what `quarterdeck audit verify` printed.")
     if not _is_there(home):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from core.broken_text import fault_words
 from core.changes import Change
 from core.cli.arguments import parse_arguments
 from core.cli.base import EVERYWHERE, examples, in_session
@@ -315,4 +316,4 @@ def _text(path: Path, missing_ok: bool = False) -> str:
             return ""
         raise BadInput(f"There is no file {path}.") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from error
+        raise BadInput(f"{path} cannot be read: {fault_words(error)}") from error

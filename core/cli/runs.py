@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -16,8 +15,9 @@ from core.batch.batch_file import LARGEST, read_batch
 from core.batch.models import Batch, Run
 from core.batch.run_state import result_of
 from core.batch.undo_plan import UndoPlan
+from core.broken_text import fault_words
 from core.cli import run_text, show
-from core.cli.arguments import parse_arguments
+from core.cli.arguments import parse_arguments, read_json
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
@@ -343,15 +343,15 @@ async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
     try:
         text = await asyncio.to_thread(sys.stdin.read, LARGEST + 1)
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise BadInput(f"Standard input cannot be read: {error}") from error
+        raise BadInput(f"Standard input cannot be read: {fault_words(error)}") from error
     if len(text) > LARGEST:
         raise BadInput(f"The value of {name} is longer than {LARGEST:,} characters.", ErrorCode.TOO_LARGE)
     value = text.removesuffix("\n").removesuffix("\r")
     if batch.inputs[name].type == "string":
         return {name: value}
     try:
-        return {name: json.loads(value)}
-    except ValueError as error:
+        return {name: read_json(value)}
+    except (ValueError, RecursionError) as error:
         # The text of a JSON error holds no value, but where it stands.
         raise BadInput(f"The value of {name} is no JSON: {error}.") from None
 

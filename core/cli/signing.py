@@ -21,6 +21,7 @@ from core.approvals.operator_keys import (
     login_name,
     statement_for,
 )
+from core.broken_text import fault_words
 from core.changes import Change, SignedChange, change_statement, check_proposal
 from core.cli.output import lines, note
 from core.cli.prompt import ask_line, is_terminal
@@ -55,7 +56,7 @@ class KeySource:
                 line = file.read(2 * LONGEST_PASSPHRASE).split(b"\n", 1)[0]
             return line.removesuffix(b"\r").decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"The passphrase cannot be read: {error}") from error
+            raise BadInput(f"The passphrase cannot be read: {fault_words(error)}") from error
 
 
 _OPTIONS = {

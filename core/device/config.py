@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from core.broken_text import fault_words
 from core.errors import BadInput
 
 MEBIBYTE = 1024 * 1024
@@ -139,8 +140,8 @@ def load_config(path: Path | None) -> DeviceConfig:
         return DeviceConfig()
     try:
         data = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{path} cannot be used: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput(f"{path} cannot be used: {fault_words(error)}") from error
     try:
         config = DeviceConfig.model_validate(data).closing(path)
     except ValidationError as error:

@@ -19,7 +19,7 @@ from jsonschema.validators import Draft202012Validator, validator_for
 from pydantic_core import PydanticSerializationError, to_json
 from referencing import Registry
 
-from core.broken_text import holds_half_a_character, json_fault, with_valid_text
+from core.broken_text import fault_words, holds_half_a_character, with_valid_text
 from core.commitments import SECRET_MARK
 from core.device.config import DeviceConfig
 from core.device.fs.safe_path import SafePath, shown
@@ -205,7 +205,7 @@ def result_size(result: Any) -> int:
         return len(to_json(result))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise DeviceError(
-            f"The tool's result is not JSON: {json_fault(error)}", ErrorCode.BAD_RESULT
+            f"The tool's result is not JSON: {fault_words(error)}", ErrorCode.BAD_RESULT
         ) from error
 
 
@@ -213,7 +213,7 @@ def _encoded_size(arguments: dict[str, Any]) -> int:
     try:
         return len(to_json(arguments))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise BadInput(f"The arguments are not JSON: {json_fault(error)}") from error
+        raise BadInput(f"The arguments are not JSON: {fault_words(error)}") from error
 
 
 def _planted_link(path: Path) -> str | None:

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from core.broken_text import fault_words
 from core.errors import BadInput
 from core.files import read_own_text
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk
@@ -150,8 +151,8 @@ def parse_policy(text: str) -> PolicyFile:
     """
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise BadInput(f"policy.toml is not TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"policy.toml is not TOML: {fault_words(error)}") from error
     if "line_numbers" in data:
         raise BadInput("policy.toml: line_numbers: there is no such key")
     lines = table_lines(text)

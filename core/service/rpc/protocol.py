@@ -22,7 +22,7 @@ from typing import Any, Literal
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from core.broken_text import json_fault
+from core.broken_text import fault_words
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.json_walk import Members, is_finite, members_of, place_text, walk
 from core.policy.agents import PREFIX as AGENT_PREFIX
@@ -113,7 +113,7 @@ class Method:
                 if name != "self"
             }
         except (TypeError, ValueError, UnicodeError, RecursionError) as error:
-            raise BadInput(f"{self.name}: {json_fault(error)}") from error
+            raise BadInput(f"{self.name}: {fault_words(error)}") from error
 
     def decode_arguments(self, params: Any) -> dict[str, Any]:
         """Decode and check arguments.
@@ -195,7 +195,7 @@ def encode(frame: dict[str, Any]) -> bytes:
     try:
         data = pydantic_core.to_json(frame)
     except (pydantic_core.PydanticSerializationError, UnicodeError) as error:
-        raise BadInput(f"This has no JSON form: {json_fault(error)}.") from error
+        raise BadInput(f"This has no JSON form: {fault_words(error)}.") from error
     if len(data) > MAX_FRAME:
         raise BadInput(f"{len(data)} bytes are more than one call may carry.", ErrorCode.TOO_LARGE)
     return data
@@ -235,7 +235,7 @@ async def encode_result(number: int, method: Method, value: Any) -> bytes:
                 parts.append(part)
         except (pydantic_core.PydanticSerializationError, UnicodeError) as error:
             raise QuarterdeckError(
-                f"The result of {method.name} has no JSON form: {json_fault(error)}.", ErrorCode.BAD_RESULT
+                f"The result of {method.name} has no JSON form: {fault_words(error)}.", ErrorCode.BAD_RESULT
             ) from error
         data = b'{"id":%d,"result":%s}' % (number, b"".join(parts))
     if len(data) > MAX_FRAME:
