@@ -237,6 +237,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.hosted_names",
         "core.ids",
         "core.json_comments",
+        "core.broken_text",
         "core.json_walk",
         "core.machine_id",
         "core.private_paths",
