@@ -33,6 +33,7 @@ from core.aip.messages import (
     ServerMessage,
     read_server_frame,
 )
+from core.broken_text import valid_text, with_valid_text
 from core.device.binary_values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
 from core.device.call_log import MOST_BLOBS
 from core.device.frame_runner import MOST_STEPS, Asker, Frame
@@ -141,21 +142,25 @@ class Session:
             status=FrameStatus.OK,
             client_id=self._desk.name,
             timestamp=now_stamp(),
-            metadata={
-                **info,
-                "registration_time": now_stamp(),
-                "platform": platform.system().lower(),
-                "quarterdeck": {
-                    "version": __version__,
-                    "features": list(ANNOUNCED),
-                    # How many operators must have signed for an action; 0 where no approval is required.
-                    "requires_approval": router.approvers,
-                    "machine": machine_mark(),
-                    # A console checks symlinks in arguments against these only for a client that it started.
-                    "roots": [shown(str(root)) for root in router.roots],
-                    "unavailable": [asdict(missing) for missing in router.unavailable],
-                },
-            },
+            # A host's name and the reasons of unavailable tools may hold any bytes.
+            metadata=with_valid_text(
+                {
+                    **info,
+                    "registration_time": now_stamp(),
+                    "platform": platform.system().lower(),
+                    "quarterdeck": {
+                        "version": __version__,
+                        "features": list(ANNOUNCED),
+                        # How many operators must have signed for an action; 0 where no approval is required.
+                        "requires_approval": router.approvers,
+                        "machine": machine_mark(),
+                        # A console checks symlinks in arguments against these only for a client that it
+                        # started.
+                        "roots": [shown(str(root)) for root in router.roots],
+                        "unavailable": [asdict(missing) for missing in router.unavailable],
+                    },
+                }
+            ),
         )
 
     def _agree(self, answer: ServerMessage) -> None:
@@ -207,7 +212,7 @@ class Session:
 
     async def _announce(self) -> None:
         await asyncio.sleep(_SETTLE_S)
-        rows = [asdict(missing) for missing in self._desk.router.unavailable]
+        rows = with_valid_text([asdict(missing) for missing in self._desk.router.unavailable])
         await self.say(ToolsChanged(unavailable=rows).model_dump_json())
 
     def _progress_of(self, call_id: str) -> CallProgress:
@@ -344,7 +349,7 @@ class Session:
             type="error",
             status=FrameStatus.ERROR,
             client_id=self._desk.name,
-            error=error_text(error),
+            error=valid_text(error_text(error)),
             prev_response_id=response_id if _is_unicode(response_id) else None,
             timestamp=now_stamp(),
         )

@@ -26,7 +26,7 @@ from core.device.frames import Step, read_frame
 from core.device.guard import Guard, result_size, text_within
 from core.device.system_info import FACTS
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
-from core.errors import DeviceError, ErrorCode
+from core.errors import BadInput, DeviceError, ErrorCode
 
 OFFERED = {
     "get_system_info",
@@ -342,6 +342,37 @@ async def test_bytes_leave_as_base64_unless_the_asker_takes_them_beside(router: 
     assert beside.result["image"] == {"media_type": "image/png", "$blob": sha256}
     assert unpack_blob(frame)[1] == b"\x89PNG"
     assert "blobs" not in beside.model_dump()
+
+
+@pytest.mark.parametrize("picture", [{}, {"picture": b"\x89PNG"}])
+async def test_text_of_any_bytes_that_a_tool_finds_is_marked_and_costs_nothing_else(
+    router: Router, picture: dict[str, Any]
+) -> None:
+    async def names(call: ToolCall) -> dict[str, Any]:
+        return {"names": ["a\udcff", "ok"], "\ud83d": 10**30, **picture}
+
+    async def fails(call: ToolCall) -> dict[str, Any]:
+        raise BadInput("/tmp/b\udcff is no folder")
+
+    for name, run in {"names": names, "fails": fails}.items():
+        router.offer(
+            Tool(
+                name=name,
+                title=name,
+                tool_type="data_collection",
+                description="A tool of this test.",
+                input_schema=object_schema({}),
+                output_schema={},
+                contract=OBSERVES,
+                run=run,
+            )
+        )
+    found = await router.run(look("names"), 10, binary=True)
+    assert found.status is ResultStatus.SUCCESS, found.error
+    assert (found.result["names"], found.result["\ufffd"]) == (["a\ufffd", "ok"], 10**30)
+    assert "\ufffd is no folder" in (await error_of(router, look("fails")))[1]
+    for result in (found, await router.run(look("fails"), 10)):
+        result.model_dump_json()
 
 
 @pytest.mark.parametrize("approval", [None, {}])
