@@ -16,7 +16,6 @@ MARK = "\N{REPLACEMENT CHARACTER}"
 # Of Python's own message.
 _TOO_MANY_DIGITS = "for integer string conversion"
 _HALF = re.compile("[\ud800-\udfff]")
-_BROKEN = re.compile(f"[{MARK}\ud800-\udfff]")
 # A pair, half a pair, and any other escape: a backslash that is escaped itself begins none.
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
@@ -64,18 +63,9 @@ def fault_words(error: Exception) -> str:
     return str(error)
 
 
-def holds_broken_text(value: Any) -> bool:
-    """Whether any text or name in JSON data is broken, or had been before `mended_json`."""
-    return _matches(value, _BROKEN)
-
-
 def holds_half_a_character(value: Any) -> bool:
     """Whether any text or name in JSON data has a lone surrogate, so that it cannot be sent."""
-    return _matches(value, _HALF)
-
-
-def _matches(value: Any, pattern: re.Pattern[str]) -> bool:
     return any(
-        type(part) is str and not part.isascii() and pattern.search(part) is not None
+        type(part) is str and not part.isascii() and _HALF.search(part) is not None
         for part in values_in(value, names=True)
     )

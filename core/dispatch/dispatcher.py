@@ -19,7 +19,6 @@ from core.aip.messages import Result
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.events import CommandSent, IntentRecorded
-from core.broken_text import holds_broken_text
 from core.dispatch.approval_stage import (
     ApprovalStage,
     Approved,
@@ -467,10 +466,14 @@ class Dispatcher:
         error, namespace = redaction.value(answer.error), redaction.value(answer.namespace)
         if error is not answer.error or namespace is not answer.namespace:
             answer = answer.model_copy(update={"error": error, "namespace": namespace})
+        notes: list[str] = []
         try:
-            sends_bytes = FEATURE_BINARY in device.features
             clean, evidence = await take_evidence(
-                answer.result, self._journal, redaction, sends_bytes=sends_bytes
+                answer.result,
+                self._journal,
+                redaction,
+                sends_bytes=FEATURE_BINARY in device.features,
+                on_broken_text=lambda: notes.append(BROKEN_TEXT),
             )
         except UnusableAnswer as error:
             return unusable(shown, decision, error, error.evidence, took)
@@ -478,7 +481,7 @@ class Dispatcher:
         # Read from the raw answer: redacting and moving data to blobs may remove the failure from `clean`.
         failure = redaction.value(failure_in(answer.result))
         result = conclude(shown, decision, answer, clean, evidence, took, failure=failure, stock=stock)
-        return _with_notes(result, redaction, answer)
+        return _with_notes(result, redaction, notes)
 
     def _unanswered(
         self, command: PreparedCommand, decision: Decision, error: QuarterdeckError, started: float
@@ -553,14 +556,11 @@ def _redacted(error: QuarterdeckError, redaction: Redaction) -> QuarterdeckError
     return redacted
 
 
-def _with_notes(result: CommandResult, redaction: Redaction, answer: Result) -> CommandResult:
+def _with_notes(result: CommandResult, redaction: Redaction, notes: list[str]) -> CommandResult:
     """Note in the result what was changed in the device's answer: redacted secrets, broken text."""
-    notes = []
     if redaction.count:
         places = "1 place" if redaction.count == 1 else f"{redaction.count} places"
-        notes.append(f"Secrets are masked in {places} of what the device said.")
-    if holds_broken_text([answer.result, answer.error]):
-        notes.append(BROKEN_TEXT)
+        notes = [f"Secrets are masked in {places} of what the device said.", *notes]
     if not notes:
         return result
     return result.model_copy(update={"note": " ".join(filter(None, [result.note, *notes]))})

@@ -11,11 +11,12 @@ import base64
 import binascii
 import io
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.aip.binary_frames import BASE64_KEY, BYTES_KEY
-from core.broken_text import valid_text
+from core.broken_text import MARK, valid_text
 from core.dispatch.live_secrets import MOST_DEPTH, Redaction
 from core.dispatch.models import Evidence
 from core.errors import DeviceError, ErrorCode
@@ -60,13 +61,19 @@ class _Findings:
     texts: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     files: list[tuple[str, dict[str, Any], str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    broken_text: bool = False
     # The original object and its depth, by `id` of its replacement: restored as a tool's own data if its
     # supposed base64 is none.
     own: dict[int, tuple[dict[str, Any], int]] = field(default_factory=dict)
 
 
 async def take_evidence(
-    result: Any, blobs: Blobs, redaction: Redaction, *, sends_bytes: bool = False
+    result: Any,
+    blobs: Blobs,
+    redaction: Redaction,
+    *,
+    sends_bytes: bool = False,
+    on_broken_text: Callable[[], None] | None = None,
 ) -> tuple[Any, list[Evidence]]:
     """Replace pictures, files and large texts by blob references; returns the result and the references.
 
@@ -76,6 +83,7 @@ async def take_evidence(
     then be a tool's own data. It is kept as such if it is not base64, or not a picture although sent as one.
 
     The returned result always has a canonical JSON form; U+FFFD takes the place of broken Unicode.
+    `on_broken_text` is called if any text has this mark, from here or from where the text came in.
 
     Raises:
         UnusableAnswer: data sent as a picture is none, or the result is not JSON data.
@@ -95,6 +103,8 @@ async def take_evidence(
         )
     for place, target, data in findings.pictures:
         evidence.append(await _store_picture(place, target, data, blobs, findings.problems, redaction))
+    if findings.broken_text and on_broken_text is not None:
+        on_broken_text()
     if findings.problems:
         raise UnusableAnswer(
             f"The device's answer cannot be used: {'; '.join(findings.problems[:5])}.", evidence
@@ -139,9 +149,9 @@ def _members(value: dict[str, Any], place: str, findings: _Findings, depth: int)
     for key, member in value.items():
         name = str(key)
         if depth < MOST_DEPTH and _is_unchanged(member):
-            sanitized[valid_text(name)] = member
+            sanitized[_valid_text(name, findings)] = member
         else:
-            sanitized[valid_text(name)] = _walk(
+            sanitized[_valid_text(name, findings)] = _walk(
                 member, f"{place}.{name}" if place else name, findings, depth + 1
             )
     return sanitized
@@ -195,18 +205,27 @@ def _binary(value: dict[str, Any], data: Any, place: str, findings: _Findings, d
 
 
 def _text(value: str, place: str, findings: _Findings) -> Any:
+    value = _valid_text(value, findings)
     if len(value) <= LARGE_TEXT:
-        return valid_text(value)
+        return value
     target: dict[str, Any] = {}
     findings.texts.append((place, target, value))
     return target
 
 
+def _valid_text(text: str, findings: _Findings) -> str:
+    if text.isascii():
+        return text
+    text = valid_text(text)
+    findings.broken_text = findings.broken_text or MARK in text
+    return text
+
+
 async def _store_text(place: str, target: dict[str, Any], text: str, blobs: Blobs) -> Evidence:
-    data = valid_text(text).encode()
+    data = text.encode()
     evidence = Evidence(blob=await blobs.put_blob(data), media_type="text/plain", size=len(data), what=place)
     target.update(blob=evidence.blob, media_type=evidence.media_type, size=evidence.size)
-    target["head"] = valid_text(text[:HEAD_OF_LARGE_TEXT])
+    target["head"] = text[:HEAD_OF_LARGE_TEXT]
     return evidence
 
 
