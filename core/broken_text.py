@@ -16,12 +16,12 @@ MARK = "\N{REPLACEMENT CHARACTER}"
 # Of Python's own message.
 _TOO_MANY_DIGITS = "for integer string conversion"
 _HALF = re.compile("[\ud800-\udfff]")
-# A pair, half a pair, and any other escape: a backslash that is escaped itself begins none.
-_ESCAPE = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
-    re.DOTALL,
-)
-_MAY_BE_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+# Half a pair as an escape: 6 bytes, as many as the mark's. D800 to DBFF is a first half.
+_HALF_ESCAPE = re.compile(rb"\\u[dD]([89a-fA-F])[0-9a-fA-F]{2}")
+_MARK_ESCAPE = rb"\ufffd"
+_FIRST_HALF = b"89abAB"
+# More halves take longer than 20 ms. JSON with more is left as it is; the parser refuses it if any is broken.
+_MOST_HALVES, _MOST_BACKSLASHES = 20_000, 1_000
 
 
 def mended_json(data: bytes) -> bytes:
@@ -30,14 +30,41 @@ def mended_json(data: bytes) -> bytes:
     The same object where nothing is broken. Two names in an object that differ only in what is broken become
     the same name.
     """
-    if _MAY_BE_HALF.search(data):
-        mended = _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], data)
-        data = data if mended == data else mended
+    if data.count(rb"\ud") + data.count(rb"\uD") <= _MOST_HALVES and (places := _lone_halves(data)):
+        mended = bytearray(data)
+        for place in places:
+            mended[place : place + len(_MARK_ESCAPE)] = _MARK_ESCAPE
+        data = bytes(mended)
     try:
         data.decode()
     except UnicodeDecodeError:
         return data.decode("utf-8", "replace").encode()
     return data
+
+
+def _lone_halves(data: bytes) -> list[int]:
+    """The places of escapes that are half a surrogate pair without its other half."""
+    places: list[int] = []
+    # The end of an escape that is a first half, which the next may complete.
+    open_end = -1
+    for match in _HALF_ESCAPE.finditer(data):
+        place = match.start()
+        before = data[max(0, place - _MOST_BACKSLASHES) : place]
+        backslashes = len(before) - len(before.rstrip(b"\\"))
+        if backslashes == _MOST_BACKSLASHES:
+            return []
+        if backslashes % 2:
+            # The backslash is escaped itself.
+            continue
+        if match[1] in _FIRST_HALF:
+            places.append(place)
+            open_end = match.end()
+        elif place == open_end:
+            places.pop()
+            open_end = -1
+        else:
+            places.append(place)
+    return places
 
 
 def valid_text(text: str) -> str:

@@ -135,19 +135,32 @@ Message = TypeVar("Message", bound=AipModel)
 
 # Frames up to this size make too few objects for the garbage collector to matter.
 _SMALL = 64 * 1024
+# Searching more for broken text takes longer than 50 ms, in which the loop serves no other link.
+_LARGEST_MENDED = 4 * 1024 * 1024
 
 
 def read_client_frame(data: str | bytes) -> ClientMessage:
-    """Read a device's frame.
+    """Read a device's frame; U+FFFD takes the place of text that is not valid Unicode.
 
     Raises:
         DeviceError: it is not a JSON object of AIP's client shape (code `protocol_error`).
     """
-    return _read(ClientMessage, data)
+    try:
+        return _read(ClientMessage, data)
+    except DeviceError:
+        if len(data) > _LARGEST_MENDED:
+            raise
+        given = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        # The usual frame is not searched: that would cost as much as parsing it.
+        if (mended := mended_json(given)) is given:
+            raise
+        return _read(ClientMessage, mended)
 
 
 def read_server_frame(data: str | bytes) -> ServerMessage:
     """Read a console's frame; JSON in a binary frame is accepted, as stock clients do.
+
+    Text that is not valid Unicode is refused: arguments must not be changed.
 
     Raises:
         DeviceError: it is not a JSON object of AIP's server shape (code `protocol_error`).
@@ -171,14 +184,7 @@ def _read(model: type[Message], data: str | bytes) -> Message:
 
 def _validated(model: type[Message], data: str | bytes) -> Message:
     try:
-        try:
-            return model.model_validate_json(data)
-        except ValidationError:
-            given = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-            # The usual frame is not searched: that would cost as much as parsing it.
-            if (mended := mended_json(given)) is given:
-                raise
-            return model.model_validate_json(mended)
+        return model.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "frame"

@@ -45,6 +45,14 @@ def test_valid_json_is_left_as_it_is(value: object, ascii_only: bool):
     assert mended_json(written) is written
 
 
+@pytest.mark.parametrize(
+    ("before", "mended"), [(0, True), (1, False), (2, True), (3, False), (500, True), (501, False)]
+)
+def test_an_escaped_backslash_begins_no_escape(before: int, mended: bool):
+    written = b'"' + b"\\" * before + rb'\ud83d"'
+    assert (mended_json(written) is not written) is mended
+
+
 @given(st.binary(max_size=40))
 def test_no_bytes_are_too_broken(data: bytes):
     mended_json(data).decode()

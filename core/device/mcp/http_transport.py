@@ -33,6 +33,7 @@ _SESSION = "mcp-session-id"
 # Unknown method, invalid arguments: a server that reports these has found the session.
 _REQUEST_ERRORS = frozenset({-32601, -32602})
 _MOST_TEXT = 300
+_LARGE = 512 * 1024
 _MOST_ERROR, _ERROR_S = 256 * 1024, 5.0
 
 
@@ -81,7 +82,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
                     raise AnswerTooLarge(f"it is larger than {self._most} bytes")
                 lines, end, rest = chunk.rpartition(b"\n")
                 if end:
-                    yield mended_json(b"".join([*line, lines, end]))
+                    yield await _mended(b"".join([*line, lines, end]))
                     line, line_size = [], 0
                 line.append(rest)
                 line_size += len(rest)
@@ -90,13 +91,18 @@ class _BoundedStream(httpx2.AsyncByteStream):
                     yield b"".join(line)
                     line, line_size = [], 0
             if line_size:
-                yield mended_json(b"".join(line))
+                yield await _mended(b"".join(line))
         except httpx2.TransportError as error:
             if not self._notifications:
                 raise AnswerIncomplete(f"it broke off: {error or type(error).__name__}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+async def _mended(data: bytes) -> bytes:
+    # A megabyte takes some milliseconds, which would block the event loop.
+    return mended_json(data) if len(data) <= _LARGE else await asyncio.to_thread(mended_json, data)
 
 
 class _BufferedStream(httpx2.AsyncByteStream):

@@ -250,3 +250,20 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
     }
     assert [name for name in loaded if not name.startswith(wire) and name not in shared] == []
     assert "core.aip.link_server" not in loaded
+
+
+async def test_arguments_with_half_a_character_are_refused_and_never_changed(tmp_path: Path) -> None:
+    """A stock console may send them; ours refuses them before."""
+    asked = {**GOOD, "parameters": {"info_type": "memory\ud83d"}}
+
+    async def story(connection: ServerConnection) -> None:
+        await hear(connection)
+        await connection.send(acknowledgement([]))
+        await connection.send(json.dumps({"type": "command", "status": "continue", "actions": [asked]}))
+        [result] = (await hear(connection))["action_results"]
+        assert result["status"] == "failure"
+        assert "not valid Unicode" in result["error"]
+
+    async with hostile(story) as (url, done), forked_device(url, tmp_path, TOKEN):
+        async with asyncio.timeout(PATIENCE_S):
+            await done
