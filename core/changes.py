@@ -34,6 +34,7 @@ class ChangeKind(StrEnum):
     CONTRACT = "contract"
     DEVICE_PAIRED = "device_paired"
     DEVICE_SET = "device_set"
+    DEVICE_BOUND = "device_bound"
     LISTENING = "listening"
     RESUME = "resume"
     OPERATOR_ADDED = "operator_added"

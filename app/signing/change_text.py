@@ -18,6 +18,7 @@ _TITLES = {
     ChangeKind.SETTINGS: "Sign what settings.toml loosens",
     ChangeKind.CONTRACT: "Sign that {subject} is trusted",
     ChangeKind.DEVICE_PAIRED: "Sign the pairing of {subject}",
+    ChangeKind.DEVICE_BOUND: "Sign that another machine is {subject}",
     ChangeKind.DEVICE_SET: "Sign the settings of {subject}",
     ChangeKind.LISTENING: "Sign where devices dial in",
     ChangeKind.RESUME: "Sign that commands leave again",

@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 SIGNED = "sign"
 WIDTH, DIFF_WIDTH = 560, 820
 _FACT_LABELS = 112
-_ABOUT_DEVICES = (ChangeKind.DEVICE_PAIRED, ChangeKind.DEVICE_SET, ChangeKind.CONTRACT)
+_ABOUT_DEVICES = (
+    ChangeKind.DEVICE_PAIRED,
+    ChangeKind.DEVICE_BOUND,
+    ChangeKind.DEVICE_SET,
+    ChangeKind.CONTRACT,
+)
 
 
 class FirstKeyPart(QWidget):

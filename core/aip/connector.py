@@ -89,6 +89,7 @@ async def dial(
     async with _connected(address, limits) as connection:
         try:
             hello = await read_registration(connection, address.name, limits)
+            events.admit(address.name, hello.metadata or {})
         except QuarterdeckError as error:
             events.on_refused(RefusedAttempt(error.message, peer_of(connection), address.name))
             await reject(connection, error)

@@ -8,7 +8,7 @@ progress frames of pending calls, in order and limited in rate.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -67,10 +67,13 @@ def _ignore(*_: object) -> None:
 class LinkEvents:
     """Callbacks to a link's owner, called in the event loop; they must not block.
 
+    `admit` gets a device's name and the metadata of its registration before the link is registered; it raises
+    a `QuarterdeckError` to refuse the device.
     `on_late` receives answers that came after their caller had given up, once for each command frame.
     `on_progress` is called only for pending calls, in order, and within the limits of `LinkLimits`.
     """
 
+    admit: Callable[[str, Mapping[str, Any]], None] = _ignore
     on_connected: Callable[[DeviceLink], None] = _ignore
     on_lost: Callable[[DeviceLink, str], None] = _ignore
     on_refused: Callable[[RefusedAttempt], None] = _ignore

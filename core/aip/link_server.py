@@ -138,6 +138,7 @@ class DeviceLinkServer:
         owner, peer = connection.owner, connection.pre_tls.peer
         try:
             hello = await registration.read_registration(connection, owner, self._limits)
+            self._events.admit(owner, hello.metadata or {})
             link = await self._claim(connection, owner, hello)
         except QuarterdeckError as error:
             self._gate.refused(error.message, peer, owner)

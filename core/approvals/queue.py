@@ -195,6 +195,7 @@ class _InLine:
     approval_id: str
     actor: str
     run: str | None
+    device: str
     # Set when there is room for it, or when it is withdrawn, for this reason.
     called: asyncio.Event = field(default_factory=asyncio.Event)
     withdrawn_reason: str = ""
@@ -280,7 +281,7 @@ class ApprovalQueue:
             own_count, waiting = self._by_actor[asked.actor], len(self._pending)
             text = f"{asked.actor} has {own_count} requests waiting for an operator already, of {waiting}."
             raise Refused(text, ErrorCode.QUEUE_FULL)
-        self._line.append(place := _InLine(asked.id, asked.actor, asked.run))
+        self._line.append(place := _InLine(asked.id, asked.actor, asked.run, asked.request.device))
         return place
 
     async def _called(self, place: _InLine) -> None:
@@ -551,17 +552,21 @@ class ApprovalQueue:
             if reader in pending.readers:
                 self.pause_expiry(approval_id, reader, False)
 
-    def withdraw(self, reason: str, run: str | None = None) -> int:
-        """Withdraw the pending requests of one run, or all; returns their number.
+    def withdraw(self, reason: str, run: str | None = None, device: str | None = None) -> int:
+        """Withdraw the pending requests of one run, of one device, or all; returns their number.
 
         A withdrawn request is not sent. While an answer is being recorded, the withdrawal is deferred: a
         denial then still counts, an approval or edit does not.
         """
         requests = [
-            pending for pending in self._pending.values() if run is None or pending.approval.run == run
+            pending
+            for pending in self._pending.values()
+            if run in (None, pending.approval.run) and device in (None, pending.approval.request.device)
         ]
         # First, so that the room that the others leave calls none of them.
-        in_line = [place for place in self._line if run is None or place.run == run]
+        in_line = [
+            place for place in self._line if run in (None, place.run) and device in (None, place.device)
+        ]
         self._call_off(in_line, reason)
         for pending in requests:
             self._withdraw(pending, reason)

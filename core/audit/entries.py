@@ -28,6 +28,7 @@ class Kind(StrEnum):
     DEVICE_LOST = "device_lost"
     DEVICE_REFUSED = "device_refused"
     DEVICE_PAIRED = "device_paired"
+    DEVICE_BOUND = "device_bound"
     DEVICE_REVOKED = "device_revoked"
     DEVICE_FORGOTTEN = "device_forgotten"
     DEVICE_SET = "device_set"

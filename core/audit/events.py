@@ -255,6 +255,7 @@ class DeviceConnected(Event):
     platform: str = ""
     system: str = ""
     address: str = ""
+    host: str = ""
 
 
 @_event
@@ -289,6 +290,21 @@ class DevicePaired(Event):
     tags: list[str] = field(default_factory=list)
     production: bool | None = None
     agent: str = ""
+    signed: Json | None = None
+
+
+@_event
+class DeviceBound(Event):
+    """A pairing was bound to the machine that used it first or, with `signed`, to another that was accepted.
+
+    `machine` is the identity that the device's client reported, empty if it reports none; `host` its host
+    name. `paired_at` identifies the pairing.
+    """
+
+    kind = Kind.DEVICE_BOUND
+    machine: str
+    host: str
+    paired_at: str
     signed: Json | None = None
 
 

@@ -92,6 +92,10 @@ class Devices(Protocol):
         """What expressions read of a device."""
         ...
 
+    def machine(self, device: str) -> str:
+        """The identity of the machine that a device's pairing is bound to; empty if it is not known."""
+        ...
+
     def may_repeat(self, device: str, tool: str) -> bool:
         """Whether a tool only reads, or does by two calls what it does by one, as the contract says."""
         ...
@@ -136,6 +140,8 @@ class Execution:
         self._steps |= {entry.id: entry for entry in run.batch.steps if isinstance(entry, ApprovalStep)}
         secret = [name for name, declared in run.batch.inputs.items() if declared.secret]
         self._secrets = tuple(str(run.inputs[name]) for name in secret if name in run.inputs)
+        # As the run starts: its later steps do not run on a machine that took a device's place.
+        self._machines = {device: environment.devices.machine(device) for device in run.devices}
         self._turns: dict[Place, asyncio.Event] = {}
         self._timers: dict[Place, asyncio.Task[None]] = {}
         # By step: the question that waits for operators.
@@ -295,6 +301,7 @@ class Execution:
             program=run.program,
             operators=(run.operator,),
             secrets=secret,
+            machine=self._machines[place.device],
             cancelled=lambda: machine.unwanted(place),
             on_decided=lambda decision: run.decided(place.device, step.id, decision.summary),
             turn=lambda: self._turn(place),

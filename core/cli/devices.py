@@ -13,10 +13,11 @@ from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, 
 from core.cli.prompt import is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
-from core.errors import BadInput
+from core.errors import BadInput, ErrorCode
 from core.fleet.models import CheckState, Device, DeviceSettings
+from core.fleet.paired_machines import described
 from core.service import exit_codes
-from core.service.wishes import device_change, listening_change, pairing_change
+from core.service.wishes import device_change, listening_change, machine_change, pairing_change
 
 
 async def make_pairing(
@@ -79,6 +80,9 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
                 ("Signatures", f"{device.approvers} for each action" if device.requires_approval else ""),
                 ("Client", device.client),
                 ("System", device.system or device.platform),
+                ("Host", device.machine.host),
+                ("Machine", _machine(device)),
+                ("Another", _other_machine(device)),
                 ("Address", device.address),
                 ("Encrypted", "yes" if device.secure else ""),
                 ("Certificate", found.fingerprint),
@@ -115,6 +119,16 @@ async def change(
     """Change the given settings of a device."""
     signed = await sign_change(session, unlocking, device_change(name, settings))
     _say_device(await session.console.devices.update(name, settings, signed), json_wanted, "Changed")
+
+
+async def accept(session: Session, name: str, unlocking: KeySource, json_wanted: bool) -> None:
+    """Let the machine that is held take a device's place."""
+    other = (await session.console.devices.details(name)).device.other_machine
+    if other is None:
+        raise BadInput(f"No other machine shows the pairing of {name} now.", ErrorCode.NOT_FOUND)
+    signed = await sign_change(session, unlocking, machine_change(name, other))
+    device = await session.console.devices.accept_machine(name, other.identity, signed)
+    _say_device(device, json_wanted, "Accepted; it is let in when it dials in again")
 
 
 async def revoke(session: Session, name: str, json_wanted: bool) -> None:
@@ -199,6 +213,18 @@ def _say_device(device: Device, json_wanted: bool, word: str) -> None:
             ]
         )
     )
+
+
+def _machine(device: Device) -> str:
+    if device.direction == "local" or device.machine.identity:
+        return device.machine.identity[:8]
+    return "not told by its client: a copy of it would go unnoticed" if device.client else ""
+
+
+def _other_machine(device: Device) -> str:
+    if device.other_machine is None:
+        return ""
+    return f"{described(device.other_machine)} shows the same pairing and is held"
 
 
 def _clock(device: Device) -> str:
@@ -296,6 +322,16 @@ def devices_set(
     if settings == DeviceSettings():
         raise BadInput("Nothing is to be set: give --tag, --production, --no-production or --agent.")
     in_session(context, lambda session: change(session, name, settings, unlocking, context.obj.json))
+
+
+@app.command("accept", epilog=examples("devices accept lab-1"))
+@signs
+def devices_accept(context: typer.Context, name: NameArgument, *, unlocking: KeySource) -> None:
+    """Let another machine that shows a device's pairing take its place.
+
+    What waits for the device is withdrawn; the machine that it was is not let in any more.
+    """
+    in_session(context, lambda session: accept(session, name, unlocking, context.obj.json))
 
 
 @app.command("revoke", epilog=examples("devices revoke lab-1"))

@@ -34,6 +34,7 @@ from core.device.runtime import DeviceRuntime
 from core.device.self_check import facts, report
 from core.device.stall_detector import LoopThatCountsSleep
 from core.errors import BadInput, DeviceError
+from core.machine_id import make_installation_id
 
 _LONGEST_TOKEN = 4096
 _LONGEST_PAIRING = 32_768
@@ -141,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _pair(options: argparse.Namespace, trust: CredentialStore) -> int:
     """Save the pairing with a console, or print the string that a console needs to dial this device."""
+    make_installation_id()
     if options.listen:
         if options.pair:
             raise BadInput("--listen makes a pairing string and --pair STRING takes one: not both")

@@ -48,7 +48,7 @@ from core.device.system_info import registration
 from core.device.tool import Unavailable
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_uuid, now_stamp
-from core.machine_id import machine_mark
+from core.machine_id import machine_identity, machine_mark
 
 log = structlog.get_logger(__name__)
 
@@ -154,6 +154,8 @@ class Session:
                         # How many operators must have signed for an action; 0 where no approval is required.
                         "requires_approval": router.approvers,
                         "machine": machine_mark(),
+                        # Consoles hold another machine that shows this one's pairing.
+                        "identity": machine_identity(),
                         # A console checks symlinks in arguments against these only for a client that it
                         # started.
                         "roots": [shown(str(root)) for root in router.roots],

@@ -71,6 +71,8 @@ class CommandRequest:
 
     `on_decided` gets the policy's decision before an operator is asked, and again after an edit.
 
+    `machine` is the identity of the machine for which the request was made; empty if it is not known.
+
     `cancelled` is polled until the command is sent: once it returns True, nothing of this request is sent.
 
     `secrets` are secret beside what the tool's schema marks.
@@ -92,6 +94,7 @@ class CommandRequest:
     evidence_for: str = ""
     operators: tuple[str, ...] = ("",)
     secrets: Secrets = NO_SECRETS
+    machine: str = ""
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
     on_decided: Callable[[Decision], None] = lambda decision: None

@@ -68,7 +68,7 @@ from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
-from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
+from core.errors import BadInput, DeviceError, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
 from core.policy.agents import Agents, no_device
 from core.policy.engine import PolicyQuery, home_of
@@ -537,7 +537,12 @@ class Dispatcher:
 
         Raises:
             BadInput: it does not.
+            DeviceError: another machine has taken its place since the request was made.
         """
+        if request.machine and target.device.machine.identity != request.machine:
+            raise DeviceError(
+                f"{request.device} is another machine than the one that this was asked for; ask again."
+            )
         if not self._agents.sees(request.actor, target.device):
             raise BadInput(no_device(request.device), ErrorCode.UNKNOWN_DEVICE)
 

@@ -12,10 +12,11 @@ corrects for this with the loop's monotonic clock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 import structlog
 
@@ -29,13 +30,14 @@ from core.aip.resumable_link import ResumableLink
 from core.audit.events import ListeningChanged
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
-from core.errors import BadInput, DeviceError, QuarterdeckError
+from core.errors import BadInput, DeviceError, QuarterdeckError, Refused
 from core.fleet.device_state import DeviceIdentity
 from core.fleet.doctor import Doctor
 from core.fleet.fleet import Fleet, Recorder
 from core.fleet.known_devices import DEFAULT_AGENT, KnownDevices
 from core.fleet.listen_address import ConsoleListener
-from core.fleet.models import Check, Health, Listening
+from core.fleet.models import Check, Health, Listening, Machine
+from core.fleet.paired_machines import PairedMachines
 from core.fleet.registration import StockDevice, arrival_of, is_stock
 from core.fleet.rejected_connections import RejectedConnections
 from core.tasks import TaskGroupOwner
@@ -116,9 +118,12 @@ class DeviceConnections:
         tasks: TaskGroupOwner,
         on_progress: Callable[[str, Progress], None],
         on_late: Callable[[str, LateAnswer], None],
+        machines: Mapping[str, Machine] = MappingProxyType({}),
         limits: LinkLimits = LinkLimits(),
     ) -> None:
-        """`on_progress` gets a device's name and its progress report on a call; `on_late` its name and an
+        """`machines` are those that the journal has bound pairings to.
+
+        `on_progress` gets a device's name and its progress report on a call; `on_late` its name and an
         answer that came after the console had given up on the call."""
         self._fleet = fleet
         self._registry = registry
@@ -138,7 +143,9 @@ class DeviceConnections:
         self.refusals = RejectedConnections(
             journal.note, lambda name: registry.find(name) is not None, fleet.refused
         )
+        self.machines = PairedMachines(machines, journal.note_late, self._machines_changed)
         self._events = LinkEvents(
+            admit=self.machines.admit,
             on_connected=self._connected,
             on_lost=self._lost,
             on_refused=self.refused,
@@ -213,6 +220,8 @@ class DeviceConnections:
             address=known.url,
             agent=known.agent,
             paired=known.paired,
+            machine=self.machines.of(name),
+            other_machine=self.machines.other_of(name),
         )
         why = "revoked" if not known.paired else WAITS if known.direction == "in" else "not dialled yet"
         self._fleet.know(name, identity, why)
@@ -222,6 +231,23 @@ class DeviceConnections:
         self._lost_at.pop(name, None)
         self._previous.pop(name, None)
         self.refusals.forget(name)
+        self.machines.forget(name)
+
+    def _machines_changed(self, name: str) -> None:
+        """Show a device's machines; while another machine is held and the device is away, that is why."""
+        if self._registry.find(name) is None:
+            return
+        self.know(name)
+        if why := self.machines.why_held(name):
+            self._fleet.away(name, Health.OFFLINE, why)
+
+    async def accept_machine(self, name: str, machine: Machine, why: str) -> None:
+        """Let another machine use a pairing from now on, once the journal has the operator's signature."""
+        self.machines.accept(name, machine)
+        # Calls of the earlier machine are not asked of this one.
+        await self.disconnect(name, why)
+        self._fleet.away(name, Health.OFFLINE, why)
+        self.dial(name)
 
     def dial(self, name: str) -> None:
         """Start dialling a device that listens; it is dialled again whenever its link ends."""
@@ -316,6 +342,15 @@ class DeviceConnections:
             self.refusals.add(link.peer, link.name, "its token was replaced or revoked while it registered")
             self._tasks.spawn(f"end the link of {link.name}", link.close("it was revoked"))
             return
+        try:
+            # Again: the pairing may have been bound to another machine while this one registered.
+            self.machines.admit(link.name, link.metadata)
+        except Refused as error:
+            self.refusals.add(link.peer, link.name, error.message)
+            self._tasks.spawn(f"end the link of {link.name}", link.close(error.message))
+            return
+        known = self._registry.get(link.name)
+        self.machines.bind(link.name, link.metadata, known.paired_at)
         resumable = self._resumable.setdefault(link.name, ResumableLink(link.name))
         resumable.attach(link)
         if previous := self._previous.pop(link.name, None):

@@ -9,7 +9,16 @@ from typing import Any, Literal
 
 from core.dispatch.channel import BasicCommandDispatcher
 from core.fleet.contracts import ListedTool
-from core.fleet.models import NOT_CONNECTED_YET, Device, Health, HealthChange, Tool, Unavailable
+from core.fleet.models import (
+    NO_MACHINE,
+    NOT_CONNECTED_YET,
+    Device,
+    Health,
+    HealthChange,
+    Machine,
+    Tool,
+    Unavailable,
+)
 from core.ids import now_utc
 from core.policy.policy_file import Overrides
 
@@ -21,7 +30,10 @@ MOST_WORDS = 300
 
 @dataclass(frozen=True, slots=True)
 class DeviceIdentity:
-    """The settings of a device, known before it connects. `production` None: its tags decide."""
+    """What is known of a device before it connects. `production` None: its tags decide.
+
+    `machine` and `other_machine` are those of `Device`.
+    """
 
     tags: list[str]
     production: bool | None = None
@@ -29,6 +41,8 @@ class DeviceIdentity:
     address: str = ""
     agent: str = ""
     paired: bool = True
+    machine: Machine = NO_MACHINE
+    other_machine: Machine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,7 @@ class ConnectionInfo:
     client: str
     unavailable: list[Unavailable]
     roots: list[Path] | None
+    host: str = ""
     features: list[str] = field(default_factory=list)
     clock_offset_ms: float | None = None
     address: str = ""
@@ -157,8 +172,16 @@ class DeviceState:
             requires_approval=last.approvers > 0 if last else False,
             approvers=max(1, last.approvers) if last else 1,
             own_computer=last.own_computer if last else False,
+            machine=self._machine,
+            other_machine=identity.other_machine,
             **self._at_the_moment(),
         )
+
+    @property
+    def _machine(self) -> Machine:
+        """The machine that the pairing is bound to, with the host name of the newest link."""
+        bound, host = self.identity.machine, self.last.host if self.last else ""
+        return bound.model_copy(update={"host": host}) if host else bound
 
     def moved(self, shown: Device) -> Device:
         """The snapshot with only the transient state updated. Fast: called thousands of times a second."""

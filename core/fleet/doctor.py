@@ -34,6 +34,7 @@ from core.aip.tls import fingerprint_of, pinned_client_context
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import Check, CheckName, CheckState, Device, Health, Listening, Refusal
+from core.fleet.paired_machines import ANOTHER, described
 from core.fleet.rejected_connections import RejectedConnections
 from core.text import escape_hidden, shorten_middle
 
@@ -330,14 +331,16 @@ class Doctor:
         if link is not None and link.is_open:
             return [
                 await self._ping(link),
+                _machine_of(device),
                 _protocol_of(link, device),
                 *_version_of(link),
                 _tools_of(device),
                 *_clock(device),
             ]
         if known.direction == "out":
-            return await self._dialled(known)
-        return [self._listens(), self._refused(device, known), _heard(device, known), *_clock(device)]
+            return [*await self._dialled(known), *_held(device)]
+        checks = [self._listens(), self._refused(device, known), _heard(device, known), *_clock(device)]
+        return [*checks, *_held(device)]
 
     async def _ping(self, link: DeviceLink) -> Check:
         started = time.perf_counter()
@@ -430,6 +433,27 @@ def _heard(device: Device, known: KnownDevice) -> Check:
     )
 
 
+def _held(device: Device) -> list[Check]:
+    """A failed check if another machine shows the same pairing."""
+    if device.other_machine is None:
+        return []
+    finding = (
+        f"Two machines use this pairing: {described(device.machine)} was paired, and "
+        f"{described(device.other_machine)} is held."
+    )
+    return [_failed("machine", finding, _NEXT_FOR_ANOTHER.format(name=device.name))]
+
+
+def _machine_of(device: Device) -> Check:
+    """Whether a connected device is the machine that was paired, as far as its client tells."""
+    if held := _held(device):
+        return held[0]
+    if device.machine.identity:
+        return _passed("machine", f"It is the machine that was paired: {described(device.machine)}.")
+    finding = "Its client does not tell its machine: a copy of it with the same pairing would go unnoticed."
+    return Check(name="machine", state=CheckState.SKIPPED, found=finding)
+
+
 def _tools_of(device: Device) -> Check:
     """Whether the device's tools are listed; names hosted servers that are not ready, with the reason."""
     if device.health not in _ANSWERS:
@@ -510,7 +534,12 @@ def _sentence_of(refusal: Refusal) -> str:
 
 
 # A word in the reason, the check that it belongs to, and the next step.
+_NEXT_FOR_ANOTHER = (
+    "If the machine was replaced or renamed, let it in: quarterdeck devices accept {name}. "
+    "If it is a copy, pair it under a name of its own."
+)
 _KINDS: tuple[tuple[str, CheckName, str], ...] = (
+    (ANOTHER, "machine", _NEXT_FOR_ANOTHER),
     (
         "already registered",
         "duplicate",

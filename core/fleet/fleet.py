@@ -177,6 +177,14 @@ class Fleet:
             shares_disk=last.shares_disk if last else False,
         )
 
+    def machine(self, device: str) -> str:
+        """The identity of the machine that a device's pairing is bound to; empty if it is not bound.
+
+        Raises:
+            BadInput: there is no device of that name.
+        """
+        return self._record(device).identity.machine.identity
+
     def offered(self, device: str, tool: str) -> Tool | None:
         """See `core.dispatch.command_request.Devices`."""
         return self._addressed(device).tools.get(tool)
@@ -223,6 +231,7 @@ class Fleet:
             platform=arrival.platform,
             system=arrival.system,
             address=arrival.address,
+            host=arrival.host,
         )
         self._note(name, event)
         record.offered, record.tools, record.overrides = offered, tools, overrides

@@ -173,6 +173,16 @@ class Health(StrEnum):
 NOT_CONNECTED_YET = "not connected yet"
 
 
+class Machine(FrozenModel):
+    """A machine as its device client describes it: `identity` is a digest, empty if it reports none."""
+
+    identity: str = ""
+    host: str = ""
+
+
+NO_MACHINE = Machine()
+
+
 class Device(FrozenModel):
     """A snapshot of a device. Times are UTC, ISO 8601; durations are in milliseconds.
 
@@ -182,6 +192,8 @@ class Device(FrozenModel):
     are the agreed extensions; none for a stock client. `requires_approval`: the device itself refuses an
     action without the signatures of `approvers` operators. `own_computer`: the console runs on it.
     `since` is when its health last changed; changes between online and busy do not count.
+    `machine` is the machine that the pairing is bound to; without an identity, the pairing is not bound.
+    `other_machine` shows the same pairing and is not let in until an operator accepts it.
     `picture` is the last screenshot of a whole screen, `glimpse` the last small picture of a live device
     wall (blobs).
     """
@@ -223,6 +235,8 @@ class Device(FrozenModel):
     requires_approval: bool = False
     approvers: int = 1
     own_computer: bool = False
+    machine: Machine = NO_MACHINE
+    other_machine: Machine | None = None
 
     def lacks(self, tool: str) -> str:
         """Why the device has no tool of this name: its own reason where it could offer it."""
@@ -361,8 +375,8 @@ class CheckState(StrEnum):
 
 
 CheckName = Literal[
-    "address", "browser", "clock", "dns", "duplicate", "heard", "listening", "name", "pairing", "process",
-    "protocol", "reach", "refused", "tls", "token", "tools", "version",
+    "address", "browser", "clock", "dns", "duplicate", "heard", "listening", "machine", "name", "pairing",
+    "process", "protocol", "reach", "refused", "tls", "token", "tools", "version",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from core.dispatch.channel import BasicCommandDispatcher, Link, WebSocketCommand
 from core.dispatch.permit import Gate
 from core.fleet.device_state import ConnectionInfo
 from core.fleet.models import Unavailable
+from core.fleet.paired_machines import machine_of
 from core.machine_id import machine_mark
 
 # Characters. A device's own texts are displayed, so they must not fill a screen.
@@ -69,6 +70,7 @@ def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> ConnectionI
         ours=not stock,
         approvers=approvers_of(ours),
         own_computer=_is_own(ours, system),
+        host=machine_of(metadata).host,
     )
 
 
@@ -94,6 +96,7 @@ def own_process_arrival(link: DeviceLink, channel: BasicCommandDispatcher, syste
         approvers=approvers_of(ours),
         own_computer=True,
         shares_disk=True,
+        host=machine_of(metadata).host,
     )
 
 

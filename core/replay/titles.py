@@ -66,6 +66,7 @@ _OF_ENTRY: dict[Kind, str] = {
     Kind.DEVICE_LOST: "{device} was lost",
     Kind.DEVICE_REFUSED: "{device} was refused",
     Kind.DEVICE_PAIRED: "{device} was paired",
+    Kind.DEVICE_BOUND: "{device} was bound to a machine",
     Kind.DEVICE_REVOKED: "{device} was revoked",
     Kind.DEVICE_FORGOTTEN: "{device} was forgotten",
     Kind.DEVICE_SET: "{device} was changed by {actor}",

@@ -192,6 +192,13 @@ class DevicesApi(Protocol):
     async def update(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Device:
         """Change a device's tags, colour band or agent; signed if the policy depends on what changes."""
 
+    @rpc("accept_machine", OPERATORS)
+    async def accept_machine(self, name: str, identity: str, signed: SignedChange | None = None) -> Device:
+        """Let the machine that shows a device's pairing, and is held, take the device's place. Signed.
+
+        What waits for the device is withdrawn. NOT_FOUND if no machine is held.
+        """
+
     @rpc("revoke", OPERATORS)
     async def revoke(self, name: str) -> Device:
         """Invalidate a device's token at once and end its link; the device stays registered."""

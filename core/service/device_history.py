@@ -9,6 +9,7 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
 from core.audit.events import (
     CommandPrepared,
+    DeviceBound,
     DeviceConnected,
     DeviceLost,
     DeviceRefused,
@@ -76,8 +77,8 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Per
 
 
 async def changes_before(journal: Journal, device: str, before: str) -> list[HealthChange]:
-    """A device's connects and disconnects before the time `before`; oldest first."""
-    kinds = f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST}"
+    """A device's connects, disconnects and machines before the time `before`; oldest first."""
+    kinds = f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST},{Kind.DEVICE_BOUND}"
     page = await journal.query(f"{kinds} device:{quoted(device)}", limit=CHANGES)
     return [_change(entry) for entry in reversed(page.entries) if entry.time < before]
 
@@ -137,6 +138,11 @@ def _newest_facts(entry: Entry, event: Event) -> PersistedState:
 def _change(entry: Entry) -> HealthChange:
     match event_of(entry):
         case DeviceLost(reason=reason):
+            return HealthChange(at=entry.time, health=Health.OFFLINE, reason=reason)
+        case DeviceBound(host=host, signed=None):
+            return HealthChange(at=entry.time, health=Health.ONLINE, reason=f"bound to host {host}")
+        case DeviceBound(host=host):
+            reason = f"host {host} was accepted by {entry.actor}"
             return HealthChange(at=entry.time, health=Health.OFFLINE, reason=reason)
         case _:
             return HealthChange(at=entry.time, health=Health.ONLINE, reason="")

@@ -16,6 +16,7 @@ from core.changes import Change, ChangeKind
 from core.errors import BadInput, ErrorCode
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, with_settings
 from core.fleet.models import DeviceSettings
+from core.fleet.paired_machines import described
 from core.home import split_address
 from core.policy.agents import PREFIX as AGENT_PREFIX
 from core.policy.agents import AgentSettings, targets_words, token_prefix
@@ -178,6 +179,29 @@ def device_settings(service: Service, name: str, new_settings: DeviceSettings) -
     return PlannedChange(change, loosens)
 
 
+def machine(service: Service, name: str, identity: str) -> PlannedChange:
+    """Letting another machine use a device's pairing.
+
+    Raises:
+        BadInput: there is no such device, or no machine of this identity waits to be accepted.
+    """
+    before = service.links.machines.of(service.registry.get(remote(name)).name)
+    after = service.links.machines.waiting(name, identity)
+    change = Change(
+        kind=ChangeKind.DEVICE_BOUND,
+        subject=name,
+        before=before.model_dump(mode="json"),
+        after=after.model_dump(mode="json"),
+    )
+    loosens = [
+        f"{described(after)} is {name} from now on, in place of {described(before)}: rules and grants for "
+        f"{name} apply there. What waits for {name} is withdrawn."
+    ]
+    if not after.identity:
+        loosens.append(f"Its client does not tell its machine: a further change of {name} goes unnoticed.")
+    return PlannedChange(change, loosens)
+
+
 def resume(service: Service) -> PlannedChange:
     """Ending Stop all, so that commands are sent again."""
     stopped = service.dispatcher.stopped
@@ -321,6 +345,8 @@ async def of(service: Service, wish: Change, text: str) -> PlannedChange:
             return pairing(service, wish.subject, new_settings, service.registry.offer_token())
         case ChangeKind.DEVICE_SET:
             return device_settings(service, wish.subject, _settings_in(after))
+        case ChangeKind.DEVICE_BOUND:
+            return machine(service, wish.subject, str(after.get("identity", "")))
         case ChangeKind.RESUME:
             return resume(service)
         case ChangeKind.OPERATOR_ADDED:

@@ -29,6 +29,13 @@ class RunDevices:
         except QuarterdeckError:
             return None
 
+    def machine(self, device: str) -> str:
+        """The identity of the machine that a device's pairing is bound to; empty if it is not known."""
+        try:
+            return self._fleet.machine(device)
+        except QuarterdeckError:
+            return ""
+
     def may_repeat(self, device: str, tool: str) -> bool:
         """Whether a tool only reads, or does by two calls what it does by one, as the contract says."""
         offered = self.tool(device, tool)

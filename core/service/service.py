@@ -104,6 +104,7 @@ class Service:
         self.gate = trusted.gate
         self.registry = trusted.registry
         self._pins = trusted.pins
+        self._machines = trusted.machines
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
         self._verifications_begun = 0
@@ -164,6 +165,7 @@ class Service:
             self.tasks,
             self._take_progress,
             self._late_answers.take,
+            self._machines,
         )
         self.this_computer = ThisComputer(
             self.fleet,

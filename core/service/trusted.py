@@ -18,6 +18,7 @@ from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange
 from core.errors import BadInput, JournalError
 from core.fleet.known_devices import KnownDevices
+from core.fleet.models import Machine
 from core.fleet.tool_pins import Pins
 from core.home import Home, Settings, split_address
 from core.policy.agents import Agents
@@ -47,6 +48,7 @@ class Trusted:
     accepted_settings: dict[str, Any]
     registry: KnownDevices
     pins: Pins
+    machines: dict[str, Machine]
     agents: Agents
     notes: list[str] = field(default_factory=list)
 
@@ -124,11 +126,11 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
     def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
         return signed_change(entry, kind, operators, key)
 
-    registry, pins = await read_trusted_devices(home, journal, signed_in, notes)
+    registry, pins, machines = await read_trusted_devices(home, journal, signed_in, notes)
     entries = await _entries(journal, f"kind:{','.join(AGENT_KINDS)}")
     agents = restore_agents(entries, signed_in, notes)
     held = settings_in_force(settings, accepted)
-    return Trusted(operators, gate, text, held, accepted, registry, pins, agents, notes)
+    return Trusted(operators, gate, text, held, accepted, registry, pins, machines, agents, notes)
 
 
 def signed_change(entry: Entry, kind: ChangeKind, operators: Operators, home_key: str) -> Change | None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind, NewEntry
-from core.audit.events import DeviceRevoked
+from core.audit.events import DeviceBound, DeviceRevoked
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, JournalCorrupt
 from core.fleet.known_devices import Copy, KnownDevice, KnownDevices, paired_by, read_copy, with_settings
-from core.fleet.models import DeviceSettings
+from core.fleet.models import NO_MACHINE, DeviceSettings, Machine
 from core.fleet.tool_pins import Pin, Pins, Rows, pin_of
 from core.fleet.updated_tools import is_update
 from core.home import Home
@@ -28,6 +28,7 @@ PAGE = 1_000
 KINDS = (
     Kind.TRUST_ADOPTED,
     Kind.DEVICE_PAIRED,
+    Kind.DEVICE_BOUND,
     Kind.DEVICE_SET,
     Kind.DEVICE_REVOKED,
     Kind.DEVICE_FORGOTTEN,
@@ -40,8 +41,10 @@ SignedIn = Callable[[Entry, ChangeKind], Change | None]
 
 async def read_trusted_devices(
     home: Home, journal: Journal, signed_in: SignedIn, notes: list[str]
-) -> tuple[KnownDevices, Pins]:
-    """Read the trusted state of devices, and record revocations that only `devices.json` contains.
+) -> tuple[KnownDevices, Pins, dict[str, Machine]]:
+    """Read the trusted state of devices: pairings, pins and the machines of pairings.
+
+    Revocations that only `devices.json` contains are recorded.
 
     Untrusted contents of the copies, and unsigned entries of the journal, are added to `notes`. A pairing's
     signature is checked when the device first connects, so that its note may be added later.
@@ -62,7 +65,7 @@ async def read_trusted_devices(
     registry, pins = KnownDevices(home.devices, home.dial_tokens), Pins(home.contracts)
     notes += registry.restore(reading.devices.values(), reading.proofs, copy)
     notes += pins.restore(reading.pins)
-    return registry, pins
+    return registry, pins, reading.machines
 
 
 def _revoked_in(copy: Copy, devices: dict[str, KnownDevice]) -> list[NewEntry]:
@@ -92,6 +95,7 @@ class _Reading:
     devices: dict[str, KnownDevice] = field(default_factory=dict)
     proofs: dict[str, Callable[[], bool]] = field(default_factory=dict)
     pins: Rows = field(default_factory=dict)
+    machines: dict[str, Machine] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> None:
         """Apply an entry.
@@ -127,16 +131,19 @@ class _Reading:
         if entry.kind is Kind.DEVICE_PAIRED:
             self.devices[name] = paired_by(entry)
             self.proofs[name] = lambda: self._is_paired(entry)
+            self.machines.pop(name, None)
             return
         known = self.devices.get(name)
-        if entry.kind is Kind.DEVICE_FORGOTTEN and (known is None or _ends(entry, known)):
-            for kept in (self.devices, self.proofs, self.pins):
+        if entry.kind is Kind.DEVICE_FORGOTTEN and (known is None or _is_of(entry, known)):
+            for kept in (self.devices, self.proofs, self.pins, self.machines):
                 kept.pop(name, None)
         elif known is None:
             return
         elif entry.kind is Kind.DEVICE_SET:
             self.devices[name] = self._set(known, entry)
-        elif entry.kind is Kind.DEVICE_REVOKED and known.paired and _ends(entry, known):
+        elif entry.kind is Kind.DEVICE_BOUND and _is_of(entry, known):
+            self._bound(name, entry)
+        elif entry.kind is Kind.DEVICE_REVOKED and known.paired and _is_of(entry, known):
             at = str(entry.body.get("revoked_at") or entry.time)
             self.devices[name] = known.model_copy(update={"revoked_at": at})
 
@@ -146,6 +153,25 @@ class _Reading:
             return True
         self._not_counted(entry, "was paired")
         return False
+
+    def _bound(self, name: str, entry: Entry) -> None:
+        """Bind a pairing to a machine: the first one by the service's word, another one only if it is signed.
+
+        A signed change names the machine that it replaces, so that an earlier one cannot be put back.
+        """
+        before = self.machines.get(name, NO_MACHINE)
+        if "signed" in entry.body:
+            change = self.signed_in(entry, ChangeKind.DEVICE_BOUND)
+            if change is None or change.subject != name or change.before.get("identity") != before.identity:
+                self._not_counted(entry, "was bound to another machine")
+            else:
+                self.machines[name] = Machine.model_validate(change.after)
+            return
+        bound = DeviceBound.read(entry.body)
+        if before.identity:
+            self._not_counted(entry, "was bound to another machine")
+        else:
+            self.machines[name] = Machine(identity=bound.machine, host=bound.host)
 
     def _set(self, known: KnownDevice, entry: Entry) -> KnownDevice:
         """The device with the entry's settings; from the signed change if the entry is signed."""
@@ -188,6 +214,6 @@ class _Reading:
         self.notes.append(f"{words} without a valid signature (entry {entry.seq}): that does not count.")
 
 
-def _ends(entry: Entry, known: KnownDevice) -> bool:
-    """Whether the entry ends this pairing of the device, not an earlier pairing."""
+def _is_of(entry: Entry, known: KnownDevice) -> bool:
+    """Whether the entry ends or binds this pairing of the device, not an earlier pairing."""
     return bool(entry.body.get("paired_at", known.paired_at) == known.paired_at)

@@ -12,7 +12,7 @@ from typing import Any
 from core.approvals.models import Operator
 from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind
-from core.fleet.models import DeviceSettings, Tool
+from core.fleet.models import DeviceSettings, Machine, Tool
 from core.home import Settings
 from core.policy.agents import AgentSettings
 
@@ -53,6 +53,11 @@ def pairing_change(name: str, settings: DeviceSettings, string: str | None = Non
 def device_change(name: str, settings: DeviceSettings) -> Change:
     """Changing a device's tags, colour band or agent."""
     return Change(kind=ChangeKind.DEVICE_SET, subject=name, after=_given(settings))
+
+
+def machine_change(name: str, machine: Machine) -> Change:
+    """Letting another machine use a device's pairing."""
+    return Change(kind=ChangeKind.DEVICE_BOUND, subject=name, after=machine.model_dump(mode="json"))
 
 
 def listening_change(address: str) -> Change:

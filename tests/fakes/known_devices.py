@@ -47,7 +47,7 @@ async def pins_in(home: Home, journal: Journal, operators: Operators) -> Pins:
     def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
         return signed_change(entry, kind, operators, home_key)
 
-    _, pins = await read_trusted_devices(home, journal, signed_in, [])
+    _, pins, _ = await read_trusted_devices(home, journal, signed_in, [])
     return pins
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -80,25 +81,36 @@ def _words(state: Path, *words: str) -> list[str]:
 
 async def told(state: Path, *words: str, stdin: str = "") -> str:
     """What the device client prints when it is run to its end."""
-    code, out, err = await asyncio.to_thread(_run, _words(state, *words), stdin)
+    code, out, err = await asyncio.to_thread(_run, state, _words(state, *words), stdin)
     assert code == 0, err
     return out
 
 
-def _run(words: list[str], stdin: str) -> tuple[int, str, str]:
-    DEVICES.loaded_in(environment())
-    return DEVICES.run(words, environment(), ROOT, said=stdin)
+def _on_its_machine(state: Path) -> dict[str, str]:
+    """The environment of the machine that has this state: its own installation of the client."""
+    return {**environment(), "XDG_STATE_HOME": str(state.with_name(f"{state.name}.machine"))}
 
 
-def _start(words: list[str]) -> Fork:
+def _run(state: Path, words: list[str], stdin: str) -> tuple[int, str, str]:
     DEVICES.loaded_in(environment())
-    return DEVICES.start(words, environment(), ROOT)
+    return DEVICES.run(words, _on_its_machine(state), ROOT, said=stdin)
+
+
+def _start(state: Path, words: list[str]) -> Fork:
+    DEVICES.loaded_in(environment())
+    return DEVICES.start(words, _on_its_machine(state), ROOT)
+
+
+def copied(state: Path, to: Path) -> Path:
+    """A copy of a device's state folder, as a clone of the machine has it; its installation is not copied."""
+    shutil.copytree(state, to)
+    return to
 
 
 @asynccontextmanager
 async def running(state: Path, *words: str) -> AsyncIterator[RemoteDevice]:
     """The device client with this state, for as long as the context lasts."""
-    process = await asyncio.to_thread(_start, _words(state, *words))
+    process = await asyncio.to_thread(_start, state, _words(state, *words))
     device = RemoteDevice(process)
     try:
         yield device

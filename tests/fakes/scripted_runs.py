@@ -255,6 +255,9 @@ class PlainDevices:
     def facts(self, device: str) -> DeviceFacts:
         return DeviceFacts(device)
 
+    def machine(self, device: str) -> str:
+        return ""
+
     def may_repeat(self, device: str, tool: str) -> bool:
         return tool == "read"
 

@@ -121,6 +121,10 @@ _WISHES: dict[str, Callable[..., Wish]] = {
         "",
     ),
     "save_policy": lambda text, digest: _policy(text),
+    "accept_machine": lambda name, identity: (
+        Change(kind=ChangeKind.DEVICE_BOUND, subject=name, after={"identity": identity}),
+        "",
+    ),
     "resume": lambda: (Change(kind=ChangeKind.RESUME), ""),
     "register_operator": lambda operator: (adding(operator), ""),
 }

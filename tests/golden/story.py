@@ -502,6 +502,9 @@ async def lost(play: Play, console: Console, device: ScriptedDevice) -> None:
 async def last(play: Play, console: Console) -> None:
     """Devices and operators go, and the service."""
     await console.devices.rejected_connections()
+    with contextlib.suppress(QuarterdeckError):
+        # No other machine has come.
+        await console.devices.accept_machine(OURS, "f" * 64)
     await console.devices.listen("127.0.0.1:0")
     await console.devices.revoke(OURS)
     events = console.events()
@@ -596,6 +599,8 @@ def read_play(play: Play, fixed: frozenset[str]) -> tuple[dict[str, list[str]], 
         user_name(): "<user>",
         platform.python_version(): "<python>",
     }
+    bound = (entry["body"]["machine"] for entry in play.journal if entry["kind"] == "device_bound")
+    places |= dict.fromkeys(bound, "<machine>")
     found, seen = {}, set()
     for name, recording in {
         "journal": entries(play.journal),

@@ -15,8 +15,8 @@ import structlog
 from core.aip.connector import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
+from core.audit.events import DeviceBound, DevicePaired, DeviceRevoked, DeviceSet, ListeningChanged
 from core.audit.events import DeviceForgotten as DeviceForgottenEvent
-from core.audit.events import DevicePaired, DeviceRevoked, DeviceSet, ListeningChanged
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, JournalUnavailable
 from core.fleet.filter import parse_filter
@@ -29,12 +29,14 @@ from core.fleet.models import (
     DeviceSettings,
     Health,
     Listening,
+    Machine,
     Pairing,
     Refusal,
     Tool,
     ToolDescription,
     ToolHit,
 )
+from core.fleet.paired_machines import described
 from core.fleet.tool_scope import scope_of, undo_of
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
@@ -182,6 +184,7 @@ class LocalDevices(ClientApi, DevicesApi):
                 **await self._client.signed(planned, signed),
             )
             service.registry.pair(paired_by(await self._client.record(event, name)))
+            service.links.machines.forget(name)
             await service.links.disconnect(name, "it was paired anew")
             service.links.know(name)
             self._drop_dial_token(name)
@@ -217,6 +220,7 @@ class LocalDevices(ClientApi, DevicesApi):
             )
             with registry.staged_dial_token(name, line.token) as put_in_place:
                 registry.pair(paired_by(await self._client.record(event, name)))
+                service.links.machines.forget(name)
                 await service.links.disconnect(name, "it was paired anew")
                 service.links.know(name)
                 put_in_place()
@@ -238,6 +242,23 @@ class LocalDevices(ClientApi, DevicesApi):
                 service.links.know(name)
                 if changed.agent != known.agent:
                     service.links.introduce_again(name)
+        return service.fleet.get(name)
+
+    async def accept_machine(self, name: str, identity: str, signed: SignedChange | None = None) -> Device:
+        service = self._service
+        registry = service.registry
+        async with registry.turn(proposals.remote(name)):
+            planned = proposals.machine(service, name, identity)
+            proof = await self._client.signed(planned, signed)
+            paired_at = registry.get(name).paired_at
+            machine = Machine.model_validate(planned.change.after)
+            bound = DeviceBound(machine=machine.identity, host=machine.host, paired_at=paired_at, **proof)
+            entry = await self._client.record(bound, name)
+            if registry.get(name).paired_at == paired_at:
+                why = f"{described(machine)} was accepted as {name} by {entry.actor}"
+                void = f"{why}; what waited for the earlier machine is void."
+                service.approvals.withdraw(void, device=name)
+                await service.links.accept_machine(name, machine, f"{why}; waits for it to connect")
         return service.fleet.get(name)
 
     async def revoke(self, name: str) -> Device:

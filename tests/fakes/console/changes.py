@@ -14,7 +14,7 @@ from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.known_devices import KnownDevice
-from core.fleet.models import ContractChange
+from core.fleet.models import ContractChange, Machine
 from core.policy.policy_file import parse_policy
 from core.service import proposals
 from core.service.changes import ChangeGate
@@ -100,7 +100,12 @@ class Changes(KnownState):
                 policy=SimpleNamespace(accepted_text=self.accepted_text, files=files),
                 home=SimpleNamespace(settings=lambda: self.settings),
                 accepted_settings=self.accepted_settings,
-                links=SimpleNamespace(listening=lambda: self.listens),
+                links=SimpleNamespace(
+                    listening=lambda: self.listens,
+                    machines=SimpleNamespace(
+                        of=lambda name: self.device(name).machine, waiting=self._waiting_machine
+                    ),
+                ),
                 registry=registry,
                 fleet=fleet,
                 dispatcher=SimpleNamespace(stopped=self.stopped_note or "Stopped." if self.stopped else ""),
@@ -108,6 +113,12 @@ class Changes(KnownState):
                 agents=self.fake_agents,
             ),
         )
+
+    def _waiting_machine(self, name: str, identity: str) -> Machine:
+        other = self.device(name).other_machine
+        if other is None or other.identity != identity:
+            raise BadInput(f"No other machine has shown the pairing of {name}.", ErrorCode.NOT_FOUND)
+        return other
 
     def _find(self, name: str) -> KnownDevice | None:
         return self._known(name) if name in self.fleet else None

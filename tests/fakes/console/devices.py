@@ -165,6 +165,11 @@ class DeviceAnswers(Changes):
         self.check_signed(proposals.device_settings(self.service_seen(), name, settings), signed)
         return self.change_device(name, **settings.model_dump(exclude_none=True))
 
+    def on_accept_machine(self, name: str, identity: str, signed: SignedChange | None) -> Device:
+        planned = proposals.machine(self.service_seen(), name, identity)
+        self.check_signed(planned, signed)
+        return self.change_device(name, machine=planned.change.after, other_machine=None)
+
     def on_revoke(self, name: str) -> Device:
         self.device(name)
         return self.change_device(

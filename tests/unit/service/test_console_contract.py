@@ -174,6 +174,8 @@ CASES: dict[str, list[Row]] = {
         ),
         ("set_device", {"name": NOWHERE, "settings": LAB}, ErrorCode.UNKNOWN_DEVICE),
         ("set_device", {"name": "pad", "settings": LAB}, lambda device: device.tags == ["lab"]),
+        ("accept_machine", {"name": NOWHERE, "identity": "f" * 64}, ErrorCode.UNKNOWN_DEVICE),
+        ("accept_machine", {"name": "pad", "identity": "f" * 64}, ErrorCode.NOT_FOUND),
         ("reconnect", {"name": NOWHERE}, ErrorCode.UNKNOWN_DEVICE),
         ("revoke", {"name": NOWHERE}, ErrorCode.UNKNOWN_DEVICE),
         ("revoke", {"name": "pad"}, lambda device: not device.paired),
