@@ -41,6 +41,7 @@ class ChangeKind(StrEnum):
     OPERATOR_REMOVED = "operator_removed"
     AGENT_ADDED = "agent_added"
     AGENT_SET = "agent_set"
+    LOSS_ACCEPTED = "loss_accepted"
 
 
 class Change(_Plain):

@@ -25,6 +25,7 @@ _TITLES = {
     ChangeKind.OPERATOR_ADDED: "Sign that {subject} becomes an operator",
     ChangeKind.OPERATOR_REMOVED: "Sign that {subject} is removed as an operator",
     ChangeKind.AGENT_ADDED: "Sign that {subject} may ask as an agent",
+    ChangeKind.LOSS_ACCEPTED: "Sign that entries of the journal are lost",
     ChangeKind.AGENT_SET: "Sign the limits of the agent {subject}",
 }
 _NAMES = {

@@ -79,6 +79,7 @@ class Kind(StrEnum):
     ALL_STOPPED = "all_stopped"
     ALL_RESUMED = "all_resumed"
     JOURNAL_RECOVERED = "journal_recovered"
+    LOSS_ACCEPTED = "loss_accepted"
 
 
 class NewEntry(BaseModel):

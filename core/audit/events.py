@@ -856,6 +856,21 @@ class AllResumed(Event):
 
 
 @_event
+class LossAccepted(Event):
+    """An operator accepted that the entries `from_` to `to` are lost; there are none if `to` is smaller.
+
+    `known_head` is the signed note of the last head that was known, `spool` what was lost with the spool.
+    """
+
+    kind = Kind.LOSS_ACCEPTED
+    from_: int
+    to: int
+    known_head: str
+    spool: str = ""
+    signed: Json | None = None
+
+
+@_event
 class JournalRecovered(Event):
     """The journal took over entries from the spool; `lost` records were removed by a power cut."""
 

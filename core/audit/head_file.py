@@ -176,7 +176,8 @@ def _missing(newest: Checkpoint, checkpoint: Checkpoint, path: Path, reason: str
     because = f"; {reason}" if reason else ""
     return (
         f"{what} in the journal {path}: {have}{because}. It is left as it is: keep a copy of the home,"
-        f" then put the last good copy back, {HEAD_FILE} with it."
+        f" then put the last good copy back, {HEAD_FILE} with it. Where there is none, an operator can sign"
+        " that what is missing is lost: quarterdeck audit accept-loss."
     )
 
 

@@ -340,9 +340,9 @@ def bytes_as_text(value: str | bytes) -> str:
 class Store:
     """The writer of one `journal.db` and its head file. Used by the writer thread only."""
 
-    def __init__(self, path: Path, key: Ed25519PrivateKey, name: str) -> None:
+    def __init__(self, path: Path, key: Ed25519PrivateKey, name: str, *, accepts_loss: bool = False) -> None:
         """Open the journal; create it if it does not exist. An existing journal must have passed
-        `check_recoverable`.
+        `check_recoverable` or, for an accepted loss, `find_loss`: then the head file is not opened.
 
         Raises:
             JournalCorrupt, JournalUnavailable: the message says what is wrong and what to do.
@@ -356,7 +356,8 @@ class Store:
             _create(path, Signer(key, origin_of(name)))
         self.reopen()
         try:
-            self._open_head_file()
+            if not accepts_loss:
+                self._open_head_file()
         except (OSError, JournalError) as error:
             self.close()
             raise error if isinstance(error, JournalError) else journal_error(error, path) from error

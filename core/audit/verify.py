@@ -107,6 +107,14 @@ def verify_folder(
     return verify_home(folder, public_key, None, progress, stop, indexes, against)
 
 
+def verify_what_is_left(folder: Path, public_key: Ed25519PublicKey) -> VerifyReport:
+    """Verify a journal without its head file and spool: whether it is sound up to the head that it has.
+
+    For a journal that no program has open. Changes nothing there. Blocks.
+    """
+    return verify_home(folder, public_key, None, what_is_left=True)
+
+
 def verify_home(
     folder: Path,
     public_key: Ed25519PublicKey,
@@ -115,8 +123,11 @@ def verify_home(
     stop: threading.Event | None = None,
     indexes: bool = True,
     against: Checkpoint | None = None,
+    what_is_left: bool = False,
 ) -> VerifyReport:
     """Verify a journal. `writer` is this process's writer, or None if no program has the journal open.
+
+    `what_is_left` leaves out the head file and the spool.
 
     Blocks. Problems of the journal are reported in the result, never raised.
     """
@@ -125,7 +136,7 @@ def verify_home(
     problem: str | None = None
     first_bad: int | None = None
     try:
-        check.run(writer, indexes)
+        check.run(writer, indexes, what_is_left)
     except _Bad as bad:
         problem, first_bad = bad.problem, bad.seq
     except JournalError as error:
@@ -176,7 +187,7 @@ class _Check:
         self._signed = 0
         self._subtrees: list[bytes] = []
 
-    def run(self, writer: Writer | None, with_indexes: bool) -> None:
+    def run(self, writer: Writer | None, with_indexes: bool, what_is_left: bool) -> None:
         """Check everything; raises `_Bad`, or the error of reading, for the first problem."""
         with contextlib.ExitStack() as stack:
             if not self._path.is_file():
@@ -187,7 +198,7 @@ class _Check:
                 log_data = read_if_there(log_path(self._path))
                 if writer is None:
                     self._log = read_log(log_data, page_size)
-                known = self._known()
+                known = None if what_is_left else self._known()
                 connection, second = self._connections(stack, writer is not None)
                 files = self._read_files(connection, writer, page_size, log_data)
             if writer is not None:
@@ -199,11 +210,13 @@ class _Check:
             stack.callback(second.interrupt)
             indexes = threads.submit(_integrity, second) if with_indexes else None
             head = self._entries(connection, known if isinstance(known, KnownHead) else None)
-            self._newest(head, known)
+            if not what_is_left:
+                self._newest(head, known)
             self._kept_elsewhere(head)
             if writer is not None:
                 self._in_log(head, files)
-            self._spool(files, head)
+            if not what_is_left:
+                self._spool(files, head)
             self._unnamed_blobs()
             while indexes is not None and not indexes.done():
                 self._check_stop()
@@ -224,7 +237,7 @@ class _Check:
 
     def _connections(self, stack: contextlib.ExitStack, live: bool) -> list[sqlite3.Connection]:
         """Two connections with a snapshot of the journal as it is now, unaffected by later writes."""
-        path, immutable = (self._path, False) if live else stack.enter_context(_readable(self._path))
+        path, immutable = (self._path, False) if live else stack.enter_context(readable(self._path))
         connections = []
         for _ in range(2):
             connection = stack.enter_context(contextlib.closing(connect(path, "ro", immutable)))
@@ -531,7 +544,7 @@ def _integrity(connection: sqlite3.Connection) -> _Bad | None:
 
 
 @contextlib.contextmanager
-def _readable(path: Path) -> Iterator[tuple[Path, bool]]:
+def readable(path: Path) -> Iterator[tuple[Path, bool]]:
     """A path to read a closed journal from without creating or changing a file next to it; True: immutable.
 
     SQLite reads a log left by a crash only with an index file next to it, so database and log are then copied

@@ -224,6 +224,18 @@ def audit_verify(
     raise typer.Exit(asyncio.run(audit_commands.verify(context.obj.home, context.obj.json, checkpoint)))
 
 
+@audit_app.command("accept-loss", epilog=examples("audit accept-loss", "audit accept-loss --operator anna"))
+@signs
+def audit_accept_loss(context: typer.Context, *, unlocking: KeySource) -> None:
+    """Sign that the entries which the journal lacks are lost, so that the home opens again.
+
+    For a home whose journal is older than its last known head, such as a copy that was taken while the
+    service ran, and of which there is no better copy. The journal's next entry names what is lost, for ever.
+    Everything that is left must verify.
+    """
+    asyncio.run(audit_commands.accept_loss(context.obj.home, unlocking, context.obj.json))
+
+
 @audit_app.command(
     "find",
     epilog=examples(

@@ -1,14 +1,16 @@
-"""`quarterdeck audit verify`: verification of the journal, also for a home that cannot be opened."""
+"""`quarterdeck audit verify` and `accept-loss`: the journal of a home, also where it cannot be opened."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from core.broken_text import fault_words
 from core.cli.output import as_json, error_json, facts, say
 from core.cli.session import actor
+from core.cli.signing import KeySource, note_difference, sign_as, unlock_one_of
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, ServiceError
 from core.home import Home, HomeLock
 from core.service import exit_codes
@@ -105,6 +107,19 @@ def _verify_files(home: Home, note: str | None) -> dict[str, object]:
         return {**report, "problem": report["problem"] or None}
 
 
+@contextlib.contextmanager
+def _owned(home: Home) -> Iterator[None]:
+    """Own a home; a lock that cannot be taken because of the file system is an error in words."""
+    try:
+        lock = HomeLock(home).acquire()
+    except OSError as error:
+        raise BadInput(f"The home {home.path} cannot be used: {error.strerror}.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _words(report: dict[str, object], good: bool) -> str:
     entries = f"{report['entries']:,}"
     head = (
@@ -128,3 +143,26 @@ def _words(report: dict[str, object], good: bool) -> str:
         )
         + (f"\n\nNewest checkpoint, to be kept elsewhere:\n\n{report['checkpoint']}".rstrip() if good else "")
     )
+
+
+async def accept_loss(home: Home, unlocking: KeySource, json_wanted: bool) -> None:
+    """Sign that entries which a journal lacks are lost for ever, so that it opens again.
+
+    Raises:
+        ServiceError: another process owns the home.
+        BadInput: nothing is missing.
+        JournalError: what is left does not verify, or cannot be written.
+        Refused: no operator that is left can sign, or it was not signed.
+    """
+    from core.service import accepted_loss
+
+    with _owned(home):
+        wish = await asyncio.to_thread(accepted_loss.propose, home)
+        note_difference(wish.proposal)
+        key = await unlock_one_of(home, wish.operators.list(), unlocking)
+        signed = await sign_as(key, wish.proposal)
+        seq = await asyncio.to_thread(accepted_loss.accept, home, wish, signed)
+    if json_wanted:
+        say(as_json({"accepted": seq, "lost": [wish.loss.left.size + 1, wish.loss.known.size]}))
+    else:
+        say(f"{wish.loss.words}. Entry {seq:,} says that {key.name} accepted it; the home opens again.")

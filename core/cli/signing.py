@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from core.approvals.models import Approval
+from core.approvals.models import Approval, Operator
 from core.approvals.operator_keys import (
     LONGEST_PASSPHRASE,
     OperatorKey,
@@ -22,11 +22,12 @@ from core.approvals.operator_keys import (
     statement_for,
 )
 from core.broken_text import fault_words
-from core.changes import Change, SignedChange, change_statement, check_proposal
+from core.changes import Change, Proposal, SignedChange, change_statement, check_proposal
 from core.cli.output import lines, note
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode, Refused
+from core.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +113,23 @@ async def unlock(session: Session, how: KeySource) -> OperatorKey:
             unlocked.
         Refused: the named operator is not an operator of this home, or is registered with another key.
     """
-    registered = {one.name: one for one in (await session.console.service.state()).operators}
+    registered = (await session.console.service.state()).operators
     if not registered:
         return await _first_operator(session, how)
-    name = how.operator or _choose(session, set(registered))
+    return await unlock_one_of(session.home, registered, how)
+
+
+async def unlock_one_of(home: Home, operators: Sequence[Operator], how: KeySource) -> OperatorKey:
+    """The unlocked key of one of these operators of a home.
+
+    Raises:
+        BadInput, Refused: as `unlock`.
+    """
+    registered = {one.name: one for one in operators}
+    name = how.operator or _choose(home, set(registered))
     if name not in registered:
         raise Refused(f"{name} is not an operator of this home.", ErrorCode.APPROVAL_INVALID)
-    key = await _load(session, name, how)
+    key = await _load(home, name, how)
     if key.public_key != registered[name].public_key:
         raise Refused(
             f"The key of {name} here is not the one that is registered.", ErrorCode.APPROVAL_INVALID
@@ -126,20 +137,20 @@ async def unlock(session: Session, how: KeySource) -> OperatorKey:
     return key
 
 
-def _choose(session: Session, registered: set[str]) -> str:
-    here = [file.name for file in list_operator_keys(session.home) if file.name in registered]
+def _choose(home: Home, registered: set[str]) -> str:
+    here = [file.name for file in list_operator_keys(home) if file.name in registered]
     if not here:
         names = ", ".join(sorted(registered))
-        raise BadInput(f"The key of none of this home's operators ({names}) is in {session.home.keys}.")
+        raise BadInput(f"The key of none of this home's operators ({names}) is in {home.keys}.")
     if len(here) > 1 and login_name() not in here:
         raise BadInput(f"Several operators could sign here ({', '.join(here)}): name one with --operator.")
     return login_name() if login_name() in here else here[0]
 
 
-async def _load(session: Session, name: str, how: KeySource) -> OperatorKey:
-    locked = {file.name: file.has_passphrase for file in list_operator_keys(session.home)}
+async def _load(home: Home, name: str, how: KeySource) -> OperatorKey:
+    locked = {file.name: file.has_passphrase for file in list_operator_keys(home)}
     passphrase = await how.passphrase(name) if locked.get(name) else None
-    return load_operator_key(session.home, name, passphrase)
+    return load_operator_key(home, name, passphrase)
 
 
 async def _first_operator(session: Session, how: KeySource) -> OperatorKey:
@@ -147,7 +158,7 @@ async def _first_operator(session: Session, how: KeySource) -> OperatorKey:
     here = list_operator_keys(session.home)
     name = how.operator or (here[0].name if len(here) == 1 else login_name())
     if name in {file.name for file in here}:
-        key = await _load(session, name, how)
+        key = await _load(session.home, name, how)
     else:
         given = how.passphrase_file is not None or how.passphrase_fd is not None
         key = create_operator_key(session.home, name, await how.passphrase(name) if given else None)
@@ -184,10 +195,23 @@ async def sign_change(
     check_proposal(wish, proposal)
     if not proposal.needs_signature:
         return None
-    note("\n".join(["To be signed:", *(f"  {lines(line)}" for line in proposal.difference)]))
+    note_difference(proposal)
     if shown:
         note(shown)
-    key = await unlock(session, how)
+    return await sign_as(await unlock(session, how), proposal)
+
+
+def note_difference(proposal: Proposal) -> None:
+    """Show what a proposal changes, before it is signed."""
+    note("\n".join(["To be signed:", *(f"  {lines(line)}" for line in proposal.difference)]))
+
+
+async def sign_as(key: OperatorKey, proposal: Proposal) -> SignedChange:
+    """Sign a proposal; on a terminal the operator must confirm it.
+
+    Raises:
+        Refused: the operator declined.
+    """
     if is_terminal():
         answer = await ask_line(f"Sign this as {key.name}? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
@@ -208,4 +232,4 @@ async def identify(session: Session, how: KeySource) -> None:
     )
 
 
-__all__ = ["KeySource", "decide", "identify", "sign_change", "unlock"]
+__all__ = ["KeySource", "decide", "identify", "sign_as", "sign_change", "unlock", "unlock_one_of"]

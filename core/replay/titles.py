@@ -43,6 +43,7 @@ _PLAIN: dict[Kind, str] = {
     Kind.RUN_RESUMED: "The run is continued by another",
     Kind.ALL_STOPPED: "Everything was stopped",
     Kind.ALL_RESUMED: "Commands may leave again",
+    Kind.LOSS_ACCEPTED: "A loss of entries was accepted",
     Kind.JOURNAL_RECOVERED: "The journal was recovered",
     Kind.LISTENING_CHANGED: "Where devices dial in was changed",
     Kind.TRUST_ADOPTED: "What an earlier version trusted was taken over",

@@ -27,6 +27,7 @@ SIGNED_KINDS = (
     Kind.OPERATOR_REMOVED,
     Kind.AGENT_ADDED,
     Kind.AGENT_SET,
+    Kind.LOSS_ACCEPTED,
 )
 
 

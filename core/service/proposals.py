@@ -365,6 +365,8 @@ async def of(service: Service, wish: Change, text: str) -> PlannedChange:
             return agent_added(service, wish.subject, _agent_settings_in(after), offered)
         case ChangeKind.AGENT_SET:
             return agent_set(service, wish.subject, _agent_settings_in(after))
+        case ChangeKind.LOSS_ACCEPTED:
+            raise BadInput("While a service has the journal open, nothing is missing in it.")
 
 
 def _settings_in(after: dict[str, Any]) -> DeviceSettings:

@@ -126,6 +126,9 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
     def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
         return signed_change(entry, kind, operators, key)
 
+    for entry in await _entries(journal, f"kind:{Kind.LOSS_ACCEPTED}"):
+        if signed_in(entry, ChangeKind.LOSS_ACCEPTED) is None:
+            notes.append(f"The loss of entries before entry {entry.seq} has no operator's valid signature.")
     registry, pins, machines = await read_trusted_devices(home, journal, signed_in, notes)
     entries = await _entries(journal, f"kind:{','.join(AGENT_KINDS)}")
     agents = restore_agents(entries, signed_in, notes)

@@ -39,6 +39,7 @@ KIND_TONES = {
     EntryKind.CONTRACT_CHANGED: "warn",
     EntryKind.APPROVAL_EXPIRED: "warn",
     EntryKind.JOURNAL_RECOVERED: "warn",
+    EntryKind.LOSS_ACCEPTED: "fail",
     EntryKind.RUN_CANCEL_ASKED: "warn",
 }
 _OWN_PREFIXES = ("operator:", "device:")

@@ -47,6 +47,8 @@ ANY_JSON = st.recursive(
 # The kinds that the earlier version's home does not have: one is of damage, the others are newer.
 SINCE = {
     Kind.JOURNAL_RECOVERED,
+    Kind.LOSS_ACCEPTED,
+    Kind.DEVICE_BOUND,
     Kind.AGENT_ADDED,
     Kind.AGENT_SET,
     Kind.AGENT_REVOKED,

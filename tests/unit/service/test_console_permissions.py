@@ -26,11 +26,11 @@ ANY = frozenset(
     "runs saved_batches search_tools start_run tools undo_plan undo_run wait_run".split()
 )
 OPERATORS_ONLY = frozenset(
-    "accept_machine accept_policy accept_settings add_agent agent_commands agent_tallies agents approval approvals blob "
-    "challenge check_policy contract_change decide delete_batch device_details doctor edit_approval "
-    "entries entry_numbers explain explanation facets fatigue find_in_results find_runs forget grants "
-    "helpers histogram hold identify listen listening pair pair_listening pause_agent pause_run "
-    "policy_text preview proof propose  reconnect refusals register_operator "
+    "accept_machine accept_policy accept_settings add_agent agent_commands agent_tallies agents approval "
+    "approvals blob challenge check_policy contract_change decide delete_batch device_details doctor "
+    "edit_approval entries entry_numbers explain explanation facets fatigue find_in_results find_runs "
+    "forget grants helpers histogram hold identify listen listening pair pair_listening pause_agent "
+    "pause_run policy_text preview proof propose  reconnect refusals register_operator "
     "remove_operator rename_batch resume review_contract revoke revoke_agent revoke_grant run_helper "
     "save_batch save_policy set_agent set_device set_profile settle_step shut_down state stop_agent "
     "stop_all timeline try_expressions try_policy unpause_run verify "
