@@ -164,6 +164,11 @@ class Home:
         return self.keys / "dial"
 
     @property
+    def reserve(self) -> Path:
+        """Room for what was stopped while the journal cannot be written (`core.service.reserve`)."""
+        return self.path / "reserve"
+
+    @property
     def log(self) -> Path:
         return self.path / "service.log"
 

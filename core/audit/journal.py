@@ -162,6 +162,11 @@ class Journal:
         """
         self._pending.note(entries)
 
+    @property
+    def has_late(self) -> bool:
+        """Whether entries of `note_late` are in memory only, because the journal cannot be written."""
+        return self._pending.waiting
+
     async def flush_late(self) -> bool:
         """Try to write the entries that `note_late` keeps durably, now; returns whether none is left."""
         return await self._pending.flush()

@@ -45,6 +45,11 @@ class PendingWrites:
         self._entries.extend(entries)
         self._arm()
 
+    @property
+    def waiting(self) -> bool:
+        """Whether entries are kept in memory."""
+        return bool(self._entries)
+
     async def flush(self) -> bool:
         """Try to write the entries durably, now; returns whether none is left."""
         async with self._flushing:

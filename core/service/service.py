@@ -18,7 +18,7 @@ from core.aip.extensions import Progress
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
-from core.audit.entries import Kind
+from core.audit.entries import Kind, NewEntry
 from core.audit.events import PolicyBroken, PolicyLoaded, ServiceStarted, ServiceStopped
 from core.audit.journal import Journal
 from core.audit.query import quoted
@@ -67,6 +67,7 @@ from core.service.live_view import LiveView
 from core.service.log_setup import masking_also
 from core.service.progress_log import ProgressLog, in_words
 from core.service.recovery import Recovered, grants_before, recover, standing_stop
+from core.service.reserve import Kept, Reserve, take_over
 from core.service.run_devices import RunDevices
 from core.service.trusted import Trusted, pending_settings, read_trusted
 from core.tasks import TaskGroupOwner
@@ -80,9 +81,12 @@ log = structlog.get_logger(__name__)
 class Service:
     """An open home. Created by `Service.open`, ended by `close`."""
 
-    def __init__(self, home: Home, lock: HomeLock, journal: Journal, trusted: Trusted) -> None:
+    def __init__(
+        self, home: Home, lock: HomeLock, journal: Journal, trusted: Trusted, reserve: Reserve
+    ) -> None:
         """Called by `open` only, after every step that can fail."""
         self.home = home
+        self.reserve = reserve
         self.settings = trusted.settings
         self.accepted_settings = trusted.accepted_settings
         self.notes = trusted.notes
@@ -203,7 +207,9 @@ class Service:
             lock.release()
             raise
         try:
-            service = cls(home, lock, journal, await read_trusted(home, journal))
+            reserve = Reserve(home.reserve, key)
+            await take_over(reserve, journal)
+            service = cls(home, lock, journal, await read_trusted(home, journal), reserve)
             await service._begin(stay)
         except BaseException:
             await journal.close()
@@ -245,6 +251,13 @@ class Service:
         for name, then in (await remembered_devices(self.journal, names)).items():
             self.fleet.remember(name, then)
         self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
+
+    def record_stop(self, entry: NewEntry) -> Kept:
+        """Record what was stopped, and is stopped already, in the journal or in the reserve."""
+        self.journal.note_late([entry])
+        if not self.journal.has_late:
+            return Kept.JOURNAL
+        return Kept.RESERVE if self.reserve.add(entry) else Kept.NOWHERE
 
     def agent_state(self, agent: Agent) -> AgentState:
         """An agent as it stands."""
@@ -434,6 +447,8 @@ class Service:
         return int(last.removeprefix("r-")) + 1 if last else 1
 
     def _committed(self) -> None:
+        if self.reserve.used and not self.journal.has_late:
+            self.reserve.clear()
         self._journal_changes.mark("journal")
 
     def _tell_journal(self, key: str) -> None:

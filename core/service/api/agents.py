@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped, Event
+from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped
 from core.batch.run_state import ActiveRun
 from core.changes import SignedChange
 from core.errors import BadInput, QuarterdeckError, Refused
@@ -56,7 +56,9 @@ class LocalAgents(ClientApi, AgentsApi):
             now = service.agents.get(name).settings
             if now != before:
                 # Paused while this was recorded: the operator who signed has not seen that.
-                self._record_late(AgentSet(agent=name, settings=agent_json(now)))
+                self._service.record_stop(
+                    AgentSet(agent=name, settings=agent_json(now)).entry(self._client.actor)
+                )
                 raise Refused(f"{name} was paused meanwhile; its limits stay as they are.")
             return self._put(name, settings)
 
@@ -66,7 +68,9 @@ class LocalAgents(ClientApi, AgentsApi):
             return before
         # As a revocation, it takes effect at once, even if the journal cannot be written.
         agent = self._put(name, before.settings.paused_now())
-        self._record_late(AgentSet(agent=name, settings=agent_json(agent.settings)))
+        self._client.record_stop(
+            AgentSet(agent=name, settings=agent_json(agent.settings)), f"{name} is paused."
+        )
         return agent
 
     async def stop(self, name: str) -> str:
@@ -74,9 +78,10 @@ class LocalAgents(ClientApi, AgentsApi):
         agent = self._put(name, service.agents.get(name).settings.paused_now())
         connections = service.agent_connections.end(agent.actor, "An operator has stopped this agent.")
         runs = await self._cancel_runs(agent)
-        self._record_late(AgentStopped(agent=name, runs=[*runs], connections=connections))
+        words = _stop_words(name, len(runs), connections)
+        self._client.record_stop(AgentStopped(agent=name, runs=[*runs], connections=connections), words)
         service.agent_changed(agent.actor)
-        return _stop_words(name, len(runs), connections)
+        return words
 
     async def revoke(self, name: str) -> Agent:
         service = self._service
@@ -85,12 +90,12 @@ class LocalAgents(ClientApi, AgentsApi):
         service.agents.drop(name)
         service.agent_connections.end(agent.actor, "The agent was revoked.")
         await self._cancel_runs(agent)
-        entry = AgentRevoked(agent=name).entry(self._client.actor)
-        try:
-            await service.journal.append(entry)
-        except QuarterdeckError:
-            service.journal.note_late([entry])
         service.agent_changed(agent.actor)
+        event = AgentRevoked(agent=name)
+        try:
+            await self._client.record(event)
+        except QuarterdeckError:
+            self._client.record_stop(event, f"{name} is revoked.")
         return agent
 
     async def list(self) -> list[AgentState]:
@@ -134,9 +139,6 @@ class LocalAgents(ClientApi, AgentsApi):
         for run in runs:
             await self._runs.cancel(run)
         return [run.id for run in runs]
-
-    def _record_late(self, event: Event) -> None:
-        self._service.journal.note_late([event.entry(self._client.actor)])
 
 
 def _stop_words(name: str, runs: int, connections: int) -> str:

@@ -99,13 +99,13 @@ class LocalApprovals(ClientApi, ApprovalsApi):
     async def revoke_grant(self, grant: str) -> Grant:
         service = self._service
         service.policy.grants.get(grant)
-        entry = GrantRevoked(grant=grant).entry(self._client.actor)
+        event = GrantRevoked(grant=grant)
         # A revocation takes effect at once, even if the journal cannot be written.
         revoked = service.policy.grants.revoke(grant, self._client.actor)
         try:
-            await service.journal.append(entry)
+            await self._client.record(event)
         except QuarterdeckError:
-            service.journal.note_late([entry])
+            self._client.record_stop(event, f"Grant {grant} is revoked.")
         return revoked
 
     async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:

@@ -7,13 +7,14 @@ from typing import Any
 from core.audit.entries import Entry
 from core.audit.events import ChangeRefused, Event
 from core.changes import SignedChange
-from core.errors import BadInput, ErrorCode, Refused
+from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
 from core.fleet.models import Device
 from core.ids import new_id
 from core.policy.agents import no_device
 from core.service.agent_connections import Attachment
 from core.service.api.methods import is_person
 from core.service.proposals import PlannedChange
+from core.service.reserve import Kept
 from core.service.service import Service
 
 
@@ -113,6 +114,16 @@ class Client:
             JournalUnavailable: the journal cannot be written.
         """
         return await self.service.journal.append(event.entry(self.actor, device=device))
+
+    def record_stop(self, event: Event, words: str) -> None:
+        """Record under this client's actor what `words` say, which holds already.
+
+        Raises:
+            JournalUnavailable: neither the journal nor the home's reserve can be written.
+        """
+        kept = self.service.record_stop(event.entry(self.actor))
+        if kept is Kept.NOWHERE:
+            raise JournalUnavailable(f"{words} {kept}")
 
 
 class ClientApi:

@@ -106,14 +106,15 @@ class LocalService(ClientApi, ServiceApi):
         service.tell_control()
         stopped = AllStopped(runs=[live.id for live in runs], withdrawn=withdrawn, calls=sent)
         entry = stopped.entry(self._client.actor)
-        service.journal.note_late([entry])
-        return words
+        return " ".join(filter(None, (words, service.record_stop(entry))))
 
     async def resume(self, signed: SignedChange | None = None) -> None:
         service = self._service
         # A stop recorded after this resume would be in force again at the next start.
         if not await service.journal.flush_late():
             raise JournalUnavailable("The journal cannot be written; everything stays stopped until it can.")
+        if not service.reserve.clear():
+            raise JournalUnavailable("The home's reserve cannot be written; everything stays stopped.")
         planned = proposals.resume(service)
         proof = await self._client.signed(planned, signed)
         await self._client.record(AllResumed(**proof))
