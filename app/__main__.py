@@ -56,7 +56,10 @@ def _open_window(home: str | None) -> int:
     try:
         chosen = Home.choose(home).create()
     except QuarterdeckError as error:
-        return _say(error.message, error.info.next)
+        from core.service.exit_codes import exit_code_of
+
+        _say(error.message, error.info.next)
+        return exit_code_of(error.code)
     from app.main import run
 
     return run(chosen)

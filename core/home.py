@@ -112,17 +112,43 @@ class Home:
             raise BadInput(f"The home cannot be found: {error} Name it with --home.") from error
 
     def create(self) -> Home:
-        """Make the folders, accessible to this user only.
+        """Make the folders, accessible to this user only. Nothing is made in another user's home.
 
         Raises:
             BadInput: a folder cannot be made, or its path is not a folder.
+            ServiceError: the home belongs to another user (code `home_unsafe`).
         """
+        self._check_owner()
         try:
             for folder in (self.path, self.keys, self.batches, self.device_state):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(f"The home {self.path} cannot be used: {error.strerror}.") from error
         return self
+
+    def _check_owner(self) -> None:
+        try:
+            owner = self.path.stat().st_uid if hasattr(os, "getuid") else None
+        except OSError:
+            return
+        if owner is not None and owner != os.getuid():
+            raise ServiceError(
+                f"{self.path} belongs to user {owner}, not to you (user {os.getuid()}).",
+                ErrorCode.HOME_UNSAFE,
+            )
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the home is there and cannot be written, as on a file system mounted read-only."""
+        return self.path.is_dir() and not os.access(self.path, os.W_OK)
+
+    def not_writable(self) -> BadInput:
+        """The error of what needs to write in a home that cannot be written."""
+        return BadInput(
+            f"The home {self.path} cannot be written (a read-only file system, or its permissions): it can "
+            "only be searched and verified, by audit find, audit show, audit verify, runs list, runs show "
+            "and policy check."
+        )
 
     @property
     def keys(self) -> Path:

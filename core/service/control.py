@@ -61,6 +61,7 @@ async def ensure_service(
     Raises:
         ServiceError: a process owns the home but does not answer within `timeout` seconds (`home_busy`), or
             the service refuses this client.
+        BadInput: the home cannot be written.
         QuarterdeckError: the error with which the started service ended.
     """
     home.create()
@@ -75,6 +76,8 @@ async def ensure_service(
             if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
                 raise
             late = asyncio.get_running_loop().time() >= deadline
+            if started is None and home.is_read_only:
+                raise home.not_writable() from error
             if started is None and not late:
                 started, told_from = _spawn(home, stay)
                 starts += 1
@@ -94,10 +97,17 @@ async def ensure_service(
 
 
 def _spawn(home: Home, stay: bool) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a service that outlives this process; also returns the offset of its output in the log."""
+    """Start a service that outlives this process; also returns the offset of its output in the log.
+
+    Raises:
+        BadInput: the log cannot be written.
+    """
     _collect()
-    home.log.touch(mode=0o600)
-    told_from = home.log.stat().st_size
+    try:
+        home.log.touch(mode=0o600)
+        told_from = home.log.stat().st_size
+    except OSError as error:
+        raise BadInput(f"The log {home.log} cannot be written: {error.strerror}.") from error
     # -P and an absolute path: Python must not import another `core` from the current folder.
     source = str(Path(core.__file__).resolve().parents[1])
     known = os.environ.get("PYTHONPATH", "")

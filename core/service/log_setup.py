@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from core.errors import BadInput
 from core.json_walk import mapped
 from core.secret_rule import KNOWN_NAMES
 from core.token_formats import without_tokens
@@ -78,7 +79,11 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
 
 @contextlib.contextmanager
 def logging_to(path: Path, level: int = logging.INFO) -> Iterator[None]:
-    """Log everything in this process to `path`; restores the previous configuration afterwards."""
+    """Log everything in this process to `path`; restores the previous configuration afterwards.
+
+    Raises:
+        BadInput: the file cannot be written.
+    """
     before, root = structlog.get_config(), logging.getLogger()
     level_before = root.level
     handler = _log_to(path, level)
@@ -103,7 +108,10 @@ def logging_nowhere() -> Iterator[None]:
 
 
 def _log_to(path: Path, level: int) -> logging.Handler:
-    handler = _PrivateRotatingFile(path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8")
+    try:
+        handler = _PrivateRotatingFile(path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"The log {path} cannot be written: {error.strerror}.") from error
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
