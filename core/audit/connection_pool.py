@@ -21,8 +21,10 @@ _THREADS = 3
 class Readers:
     """Runs blocking reads in parallel with the writer; in SQLite's WAL mode they do not block each other."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, immutable: bool = False) -> None:
+        """`immutable`: no program changes the file, and SQLite makes no file beside it."""
         self._path = path
+        self._immutable = immutable
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="journal-reader")
@@ -63,7 +65,7 @@ class Readers:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is None:
-            connection = connect(self._path, "ro")
+            connection = connect(self._path, "ro", self._immutable)
         with self._lock:
             self._busy.add(connection)
         whole = True

@@ -78,7 +78,7 @@ class Journal:
         """
         opened: list[tuple[Store, Spool, int]] = []
         try:
-            await _in_thread(lambda: opened.append(_open(folder, key, name)))
+            await in_thread(lambda: opened.append(_open(folder, key, name)))
         except asyncio.CancelledError:
             for store, spool, _ in opened:
                 store.close()
@@ -334,8 +334,8 @@ class Journal:
         for stop in self._stops:
             stop.set()
         # Readers first: SQLite removes its log only when the last connection to close is the writer's.
-        await _in_thread(self._readers.close)
-        failure = await _in_thread(self._writer.close)
+        await in_thread(self._readers.close)
+        failure = await in_thread(self._writer.close)
         # Lets the event loop deliver the writer's last report before `close` returns.
         await asyncio.sleep(0)
         if failure is not None:
@@ -363,7 +363,7 @@ def written(group: Group) -> list[Entry]:
     ]
 
 
-async def _in_thread(work: Callable[[], Answer]) -> Answer:
+async def in_thread(work: Callable[[], Answer]) -> Answer:
     """Run blocking work in a temporary thread."""
     with ThreadPoolExecutor(1, thread_name_prefix="journal-control") as threads:
         return await asyncio.get_running_loop().run_in_executor(threads, work)

@@ -69,6 +69,17 @@ async def _begin(
         except ServiceError as error:
             if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
                 raise
+        if home.is_read_only:
+            # Imported here: importing the whole core takes longer than an attached command.
+            from core.service.read_only_console import read_only_console
+
+            kept = await ends.enter_async_context(read_only_console(home, actor()))
+            if kept.spooled:
+                note(
+                    f"{kept.spooled} entries that the service noted last are in journal.spool and not shown: "
+                    "start a service on a copy that can be written, and its journal takes them over."
+                )
+            return Session(home, kept, hosted=False)
         try:
             console = await _host(ends, home)
         except ServiceError as busy:
