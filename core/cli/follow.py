@@ -15,7 +15,7 @@ from core.cli.run_display import Display, display_for
 from core.cli.session import Session
 from core.cli.signing import KeySource
 from core.dispatch.models import Basis, CommandStage, Verdict
-from core.errors import ErrorCode, ErrorInfo, Refused, ServiceError
+from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
 from core.service.envelope import cell_envelope, refused_envelope
@@ -65,7 +65,7 @@ async def follow(
     except ServiceError as error:
         if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
             raise
-        return _service_lost(run, how.json_wanted)
+        return await _after_the_service(session, run, how.json_wanted)
     finally:
         display.close()
         if close := getattr(events, "aclose", None):
@@ -206,6 +206,22 @@ class _Following:
     def _sent_words(self) -> str:
         ended = sum(cell.result is not None for cell in self.cells.values())
         return "Nothing was sent." if not ended else f"The run was cancelled after {ended} of its steps."
+
+
+async def _after_the_service(session: Session, run: Run, json_wanted: bool) -> Run | int:
+    """The run as the journal has it, once the service has ended; the exit code if that cannot be read.
+
+    What this terminal saw last is too old: a request that waited may have been approved and sent meanwhile.
+    """
+    note(f"The service ended while run {run.summary.id} was going on; reading what became of it.")
+    try:
+        await session.reconnect()
+        runs = session.console.runs
+        found = await whole_run(runs, await runs.get(run.summary.id))
+    except QuarterdeckError as error:
+        note(error.message)
+        return _service_lost(run, json_wanted)
+    return found if found.summary.state.ended else _service_lost(run, json_wanted)
 
 
 def _service_lost(run: Run, json_wanted: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from core.cli.output import note, one_line
@@ -19,19 +19,31 @@ from core.service.rpc.transport import own_folder
 from core.user import user_name
 
 BUSY_FOR = 3.0
+# Seconds in which a service that ends has recorded what its runs came to, and released the home.
+ENDS_WITHIN = 15.0
 LOOK_AGAIN = 0.1
 DEVICES_WITHIN = 15.0
 
 _HERE = (Health.ONLINE, Health.BUSY)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Session:
     """A console; `hosted` says whether this command itself runs the core behind it."""
 
     home: Home
     console: Console
     hosted: bool
+    _ends: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+
+    async def reconnect(self) -> None:
+        """Attach again after the service has ended: to the next one, else with the core in this process.
+
+        Raises:
+            QuarterdeckError: as `open_session`.
+        """
+        again = await _begin(self._ends, self.home, False, None, ENDS_WITHIN)
+        self.console, self.hosted = again.console, again.hosted
 
 
 def actor() -> str:
@@ -56,16 +68,20 @@ async def open_session(
 
 
 async def _begin(
-    ends: contextlib.AsyncExitStack, home: Home, wait_for_devices: bool, device: str | None
+    ends: contextlib.AsyncExitStack,
+    home: Home,
+    wait_for_devices: bool,
+    device: str | None,
+    busy_for: float = BUSY_FOR,
 ) -> Session:
-    deadline = asyncio.get_running_loop().time() + BUSY_FOR
+    deadline = asyncio.get_running_loop().time() + busy_for
     while True:
         try:
             remote = await RemoteConsole.connect(home, "cli", actor())
             ends.push_async_callback(remote.close)
             if wait_for_devices:
                 await _until_devices_are_here(remote, device)
-            return Session(home, remote, hosted=False)
+            return Session(home, remote, False, ends)
         except ServiceError as error:
             if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
                 raise
@@ -79,7 +95,7 @@ async def _begin(
                     f"{kept.spooled} entries that the service noted last are in journal.spool and not shown: "
                     "start a service on a copy that can be written, and its journal takes them over."
                 )
-            return Session(home, kept, hosted=False)
+            return Session(home, kept, False, ends)
         try:
             console = await _host(ends, home)
         except ServiceError as busy:
@@ -93,7 +109,7 @@ async def _begin(
             continue
         if wait_for_devices:
             await _until_devices_are_here(console, device)
-        return Session(home, console, hosted=True)
+        return Session(home, console, True, ends)
 
 
 async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
