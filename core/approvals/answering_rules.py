@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 from core.approvals.grants import GrantTerms, SignedGrant, uncovered_request
 from core.approvals.models import Approval, Fatigue, Operator
@@ -16,10 +17,11 @@ from core.audit.events import (
     FatigueNoted,
     GrantGiven,
 )
-from core.commitments import SECRET_MARK
+from core.commitments import SECRET_MARK, Opening, Places, commitments_in, is_stand_in
 from core.errors import BadInput, ErrorCode, Refused
 from core.policy.models import Answer, Profile
 from core.statements import SignedStatement, Statement, verify_signature
+from core.token_formats import Span
 
 
 def check_may_approve(operator: str, approval: Approval) -> None:
@@ -119,33 +121,73 @@ def rejected_entry(signed: SignedStatement, approval: Approval, error: Refused) 
     return event.entry("service", **_entry_subject(approval))
 
 
-def restore_secrets(edited: dict[str, Any], redacted: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
+class Restored(NamedTuple):
+    """Edited arguments with the secrets that the operator left in them, and where these are."""
+
+    arguments: dict[str, Any]
+    places: Places
+
+
+def restore_secrets(
+    edited: dict[str, Any],
+    redacted: dict[str, Any],
+    sent: dict[str, Any],
+    openings: Sequence[Opening] = (),
+    declared: Collection[tuple[str | int, ...]] = (),
+) -> Restored:
     """The edited arguments; each stand-in at its place in `redacted` is replaced by its secret from `sent`.
+
+    The text around a secret may be edited. `declared` are the places that the caller declared secret, which
+    no schema and no name tells.
 
     Raises:
         BadInput: a stand-in is at another place, where its secret is unknown.
     """
-    return {
-        name: _restore_secret(value, redacted.get(name), sent.get(name)) for name, value in edited.items()
-    }
+    spans: dict[tuple[str | int, ...], list[Span]] = {}
+    for opening in openings:
+        spans.setdefault(opening.path, []).extend([opening.span] if opening.span else [])
+    places: dict[tuple[str | int, ...], tuple[Span, ...]] = {}
+
+    def restored(value: Any, before: Any, secret: Any, path: tuple[str | int, ...]) -> Any:
+        if isinstance(value, dict) and value.keys() == {SECRET_MARK}:
+            text, within = _restored_text(value, before, secret, sorted(spans.get(path, [])))
+            if path in declared:
+                places[path] = within
+            return text
+        if isinstance(value, dict):
+            return {
+                key: restored(inner, _member(before, key), _member(secret, key), (*path, key))
+                for key, inner in value.items()
+            }
+        if isinstance(value, list):
+            return [
+                restored(inner, _member(before, at), _member(secret, at), (*path, at))
+                for at, inner in enumerate(value)
+            ]
+        return value
+
+    return Restored(restored(edited, redacted, sent, ()), places)
 
 
-def _restore_secret(edited: Any, redacted: Any, sent: Any) -> Any:
-    if isinstance(edited, dict) and edited.keys() == {SECRET_MARK}:
-        if edited != redacted:
-            raise BadInput("A secret's stand-in can only be left where it was; type the secret anew.")
-        return sent
-    if isinstance(edited, dict):
-        return {
-            key: _restore_secret(value, _member(redacted, key), _member(sent, key))
-            for key, value in edited.items()
-        }
-    if isinstance(edited, list):
-        return [
-            _restore_secret(value, _member(redacted, place), _member(sent, place))
-            for place, value in enumerate(edited)
-        ]
-    return edited
+def _restored_text(edited: Any, redacted: Any, sent: Any, spans: list[Span]) -> tuple[Any, tuple[Span, ...]]:
+    """The value for a stand-in of an edit, and the spans of the secrets in it; none for the whole value."""
+    if edited == redacted:
+        return sent, tuple(spans)
+    parts = edited[SECRET_MARK]
+    if not (spans and is_stand_in(edited) and isinstance(parts, list)):
+        raise BadInput("A secret's stand-in can only be left where it was; type the secret again.")
+    texts = dict(zip(commitments_in(redacted), (sent[start:end] for start, end in spans), strict=True))
+    whole, places = "", []
+    for part in parts:
+        if isinstance(part, str):
+            whole += part
+            continue
+        if part[SECRET_MARK] not in texts:
+            raise BadInput("A secret's stand-in can only be left in its text; type the secret again.")
+        secret = texts[part[SECRET_MARK]]
+        places.append((len(whole), len(whole) + len(secret)))
+        whole += secret
+    return whole, tuple(places)
 
 
 def _member(value: Any, key: str | int) -> Any:
@@ -163,7 +205,7 @@ def check_still_secret(edited: Any, redacted: Any) -> None:
     """
     if isinstance(edited, dict) and edited.keys() == {SECRET_MARK}:
         if not (isinstance(redacted, dict) and redacted.keys() == {SECRET_MARK}):
-            raise BadInput("So changed, a secret would be shown; type it anew, or leave it secret.")
+            raise BadInput("So changed, a secret would be shown; type it again, or leave it secret.")
     elif isinstance(redacted, dict) and redacted.keys() == {SECRET_MARK}:
         return
     elif isinstance(edited, dict):

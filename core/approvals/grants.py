@@ -16,7 +16,7 @@ from pydantic import Field
 
 from core.audit.entries import Entry, Kind
 from core.audit.events import GrantGiven, GrantRevoked, GrantUsed
-from core.commitments import SECRET_MARK, is_stand_in, marked_objects
+from core.commitments import SECRET_MARK, commitments_in, is_stand_in, marked_objects, readable
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import FrozenModel, Risk
 from core.json_walk import values_in
@@ -424,6 +424,9 @@ def _condition_words(condition: Constraint | str) -> str:
     if isinstance(condition, str):
         return "may be anything"
     value = condition.equals
+    if isinstance(value, dict) and is_stand_in(value) and isinstance(value[SECRET_MARK], list):
+        commitments = ", ".join(f"{digits[:8]}…" for digits in commitments_in(value))
+        return f"is {readable(value)!r} with the same secrets as now (commitment {commitments})"
     if isinstance(value, dict) and is_stand_in(value):
         return f"is the same secret as now (commitment {str(value[SECRET_MARK])[:8]}…)"
     return condition.words()

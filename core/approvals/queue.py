@@ -20,13 +20,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from core.approvals.answering_rules import (
+    Restored,
     answer_entries,
     check_grant,
     check_may_approve,
@@ -41,6 +42,7 @@ from core.approvals.grants import GrantBook, GrantTerms, SignedGrant
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operators import Operators
 from core.audit.entries import Entry, NewEntry
+from core.commitments import NO_PLACES, Opening, Places
 from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
 from core.policy.agents import Agents
 from core.policy.models import Decision
@@ -54,7 +56,8 @@ class ApprovalRequest:
 
     `askers` are the operators who asked for it, as proved with their keys; an empty name is a person whose
     identity was not proved. `program` is the client program of an agent. `sent` has the arguments with their
-    secrets; `request` has them redacted.
+    secrets, and `openings` say where these are; `request` has the arguments redacted. `declared` are the
+    places that only the caller declared secret.
 
     The queue awaits `reevaluate` when a new grant may cover the request. `reevaluate` calls
     `approve_by_grant` if the policy permits the request under that grant. Without it, no grant answers the
@@ -73,6 +76,8 @@ class ApprovalRequest:
     askers: Sequence[str] = ("",)
     edited_from: str = ""
     sent: dict[str, Any] | None = field(default=None, repr=False)
+    openings: tuple[Opening, ...] = field(default=(), repr=False)
+    declared: Collection[tuple[str | int, ...]] = field(default=(), repr=False)
     reevaluate: Callable[[], Awaitable[None]] | None = None
 
     def approval(self, expiry_s: float) -> Approval:
@@ -99,13 +104,13 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The result of a request; `edited` has the arguments with which an operator replaced the original ones.
+    """The result of a request; `edited` are the arguments with which an operator replaced the original ones.
 
     `edited_by` is that operator, if their identity was proved with their key; otherwise empty.
     """
 
     approval: Approval
-    edited: dict[str, Any] | None = None
+    edited: Restored | None = None
     edited_by: str = ""
 
 
@@ -124,10 +129,12 @@ class PendingApproval:
     readers: set[str] = field(default_factory=set)
     first_read_at: float | None = None
     paused_at: float | None = None
-    edited: dict[str, Any] | None = None
+    edited: Restored | None = None
     edited_by: str = ""
     # The arguments with their secrets, kept in memory only: an edit can leave a secret unchanged.
     sent: dict[str, Any] | None = None
+    openings: tuple[Opening, ...] = ()
+    declared: Collection[tuple[str | int, ...]] = ()
     # True while an answer is being journalled: no other answer is accepted.
     deciding: bool = False
     # The reason for a withdrawal that came while an answer was being journalled.
@@ -319,6 +326,8 @@ class ApprovalQueue:
             pause_left=self._most_pause_s,
             asked_at=now,
             sent=asked.sent,
+            openings=asked.openings,
+            declared=asked.declared,
         )
         self._pending[approval.id] = pending
         self._by_actor[approval.actor] += 1
@@ -474,7 +483,7 @@ class ApprovalQueue:
             self._publish(pending.snapshot())
         return self.get(pending.approval.id)
 
-    def unredacted(self, approval_id: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    def unredacted(self, approval_id: str, parameters: dict[str, Any]) -> Restored:
         """The edited arguments in which each unchanged stand-in is replaced by its secret.
 
         Raises:
@@ -483,7 +492,9 @@ class ApprovalQueue:
         """
         pending = self._get_pending(approval_id)
         sent = pending.sent if pending.sent is not None else pending.approval.request.parameters
-        return restore_secrets(parameters, pending.approval.request.parameters, sent)
+        return restore_secrets(
+            parameters, pending.approval.request.parameters, sent, pending.openings, pending.declared
+        )
 
     def _get_pending(self, approval_id: str) -> PendingApproval:
         pending = self._pending.get(approval_id)
@@ -499,11 +510,12 @@ class ApprovalQueue:
         redacted: dict[str, Any],
         by: str,
         operator: str = "",
+        places: Places = NO_PLACES,
     ) -> None:
         """Replace the arguments: this request ends, and its caller asks a new request with them.
 
-        `redacted` are the redacted arguments for the journal. `operator` is the operator that the actor `by`
-        has proved to be; empty without proof.
+        `places` are where the caller's secrets stand in them. `redacted` are the redacted arguments for the
+        journal. `operator` is the operator that the actor `by` has proved to be; empty without proof.
 
         Raises:
             BadInput: there is no such request (code `not_found`).
@@ -516,7 +528,7 @@ class ApprovalQueue:
         if pending.withdrawn_reason:
             self._resume(pending)
             raise Refused("This request was taken back meanwhile.", ErrorCode.APPROVAL_INVALID)
-        pending.edited, pending.edited_by = parameters, operator
+        pending.edited, pending.edited_by = Restored(parameters, places), operator
         self._finish(pending, ApprovalState.EDITED, by.partition(":")[2], "Its arguments were changed.")
 
     def _link(self, edited_id: str, new_id: str) -> None:

@@ -17,6 +17,7 @@ from core.audit.events import Event, RetryScheduled, StepCancelAsked, StepFailed
 from core.backoff import Backoff
 from core.batch.course import course_of
 from core.batch.expressions import Context, DeviceFacts, ExpressionError, StepFacts
+from core.batch.inputs import secret_values
 from core.batch.models import OPEN_STATES, ApprovalStep, Cell, CellState, Retry, Step, flatten
 from core.batch.questions import AskedQuestion, Asks
 from core.batch.run_machine import (
@@ -43,7 +44,7 @@ from core.batch.run_state import (
     step_facts,
     unexpected,
 )
-from core.batch.templates import CompiledStep
+from core.batch.templates import CompiledStep, FilledArguments
 from core.dispatch.command_request import NO_SECRETS, CommandRequest, Secrets, Stage
 from core.dispatch.models import Basis, CommandResult, CommandStage
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
@@ -96,6 +97,10 @@ class Devices(Protocol):
         """The identity of the machine that a device's pairing is bound to; empty if it is not known."""
         ...
 
+    def described_lines(self, device: str, tool: str) -> frozenset[str]:
+        """The arguments of a tool that its schema describes as shell lines."""
+        ...
+
     def may_repeat(self, device: str, tool: str) -> bool:
         """Whether a tool only reads, or does by two calls what it does by one, as the contract says."""
         ...
@@ -138,8 +143,7 @@ class Execution:
         self._machine = RunMachine(course_of(run.batch, run.devices), carried)
         self._steps: dict[str, Step | ApprovalStep] = {step.id: step for step in flatten(run.batch.steps)}
         self._steps |= {entry.id: entry for entry in run.batch.steps if isinstance(entry, ApprovalStep)}
-        secret = [name for name, declared in run.batch.inputs.items() if declared.secret]
-        self._secrets = tuple(str(run.inputs[name]) for name in secret if name in run.inputs)
+        self._secrets = secret_values(run.batch, run.inputs)
         # As the run starts: its later steps do not run on a machine that took a device's place.
         self._machines = {device: environment.devices.machine(device) for device in run.devices}
         self._turns: dict[Place, asyncio.Event] = {}
@@ -258,14 +262,14 @@ class Execution:
             if self.run.undoes and place not in self.run.undo_arguments:
                 self._not_needed(place, "there is nothing to undo on this device")
                 return
-            parameters, secret = self.run.undo_arguments.get(place, step.parameters), NO_SECRETS
+            filled = FilledArguments(self.run.undo_arguments.get(place, step.parameters))
             if compiled is not None and compiled.arguments is not None and compiled.arguments.templates:
-                parameters = compiled.arguments.evaluate(self._context(place.device))
-                secret = Secrets(self._secrets, compiled.arguments.secret_paths)
+                described = self._environment.devices.described_lines(place.device, step.tool)
+                filled = compiled.arguments.fill(self._context(place.device), self._secrets, described)
         except ExpressionError as error:
             self._fail(place, ErrorInfo.of(error.code, f"{place.step}: {error.message}"))
             return
-        self._spawn(f"{place.step} on {place.device}", self._command(place, step, parameters, secret))
+        self._spawn(f"{place.step} on {place.device}", self._command(place, step, filled))
 
     def _condition(self, place: Place) -> bool:
         """Whether the `when` of a step holds; true without one."""
@@ -287,12 +291,12 @@ class Execution:
         self._machine.ended(place, End(CellState.FAILED, error.code))
 
     # Commands
-    async def _command(self, place: Place, step: Step, parameters: dict[str, Any], secret: Secrets) -> None:
+    async def _command(self, place: Place, step: Step, filled: FilledArguments) -> None:
         run, machine = self.run, self._machine
         order = CommandRequest(
             device=place.device,
             tool=step.tool,
-            parameters=parameters,
+            parameters=filled.parameters,
             actor=run.actor,
             run=run.id,
             step=step.id,
@@ -300,7 +304,8 @@ class Execution:
             said=run.said,
             program=run.program,
             operators=(run.operator,),
-            secrets=secret,
+            secrets=Secrets(self._secrets, filled.secret) if self._secrets else NO_SECRETS,
+            unquoted=filled.unquoted,
             machine=self._machines[place.device],
             cancelled=lambda: machine.unwanted(place),
             on_decided=lambda decision: run.decided(place.device, step.id, decision.summary),

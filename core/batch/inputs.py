@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from core.batch.models import ABSENT, Batch, Input
@@ -36,6 +37,13 @@ def check_inputs(batch: Batch, given: dict[str, Any]) -> dict[str, Any]:
         raise BadInput(f"The inputs do not fit: {'; '.join(faults)}.")
     canonical_bytes(values)
     return values
+
+
+def secret_values(batch: Batch, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values of a batch's secret inputs, as texts."""
+    return tuple(
+        str(values[name]) for name, declared in batch.inputs.items() if declared.secret and name in values
+    )
 
 
 def inputs_schema(batch: Batch) -> dict[str, Any]:

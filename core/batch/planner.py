@@ -19,16 +19,21 @@ from core.batch.expressions import (
     ExpressionError,
     StepFacts,
 )
+from core.batch.inputs import secret_values
 from core.batch.models import ABSENT, ApprovalStep, Batch, Plan, PlannedCell, Step, calls, flatten
 from core.batch.templates import (
     CompiledStep,
+    FilledArguments,
     StepExpressionError,
-    TextTemplate,
     compile_all,
     has_expressions,
 )
+from core.commitments import NO_PLACES, Places
+from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Effect, Health, Tool
+from core.policy.analysis.masking import UNQUOTED
+from core.policy.analysis.shell.tool_arguments import described_line_arguments
 from core.policy.models import Answer, Decision
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 
@@ -47,6 +52,8 @@ class Explains(Protocol):
         parameters: dict[str, Any],
         actor: str = "",
         leads: ResolvedPaths = NOT_FOLLOWED,
+        secrets: Secrets = NO_SECRETS,
+        unquoted: Places = NO_PLACES,
     ) -> Decision: ...
 
 
@@ -89,7 +96,7 @@ class Planner:
                 path[0] == INPUTS for expression in made.arguments.expressions for path in _paths(expression)
             ):
                 try:
-                    shared[step.id] = self._arguments(made, Context(self._inputs, {}, DeviceFacts()))
+                    shared[step.id] = self._filled(made, Context(self._inputs, {}, DeviceFacts())).parameters
                 except ExpressionError:
                     continue
         return shared
@@ -196,7 +203,7 @@ class Planner:
         undecided = self._before(step.id, compiled, faults, context)
         if undecided is not None:
             return undecided.model_copy(update={"device": device.name})
-        parameters = step.parameters
+        filled = FilledArguments(step.parameters)
         if compiled is not None and compiled.arguments is not None and compiled.arguments.templates:
             because = sorted(
                 {
@@ -208,30 +215,37 @@ class Planner:
             if because:
                 return _not_known(step.id, because).model_copy(update={"device": device.name})
             try:
-                parameters = self._arguments(compiled, context)
+                filled = self._filled(compiled, context, self._described(step, device))
             except ExpressionError as error:
                 return PlannedCell(
                     device=device.name, step=step.id, outcome="invalid", why=f"{error.message}."
                 )
-        return self._decided(step, device, parameters, leads.get(step.id, NOT_FOLLOWED))
+        return self._decided(step, device, filled, leads.get(step.id, NOT_FOLLOWED))
 
-    def _arguments(self, compiled: CompiledStep, context: Context) -> dict[str, Any]:
-        """The arguments with their values; secrets stay as the expressions that stand for them."""
+    def _filled(
+        self, compiled: CompiledStep, context: Context, described: frozenset[str] = frozenset()
+    ) -> FilledArguments:
+        """The arguments as a run would send them, secrets too: the decision is about these."""
         assert compiled.arguments is not None
-        secret = compiled.arguments.secret_paths
-        templates = {
-            path: TextTemplate((_source_of(compiled.arguments.parameters, path),))
-            if path in secret
-            else template
-            for path, template in compiled.arguments.templates.items()
-        }
-        return type(compiled.arguments)(compiled.arguments.parameters, templates).evaluate(context)
+        return compiled.arguments.fill(context, secret_values(self._batch, self._inputs), described)
+
+    def _described(self, step: Step, device: Device) -> frozenset[str]:
+        tool = self._offers.tool(device.name, step.tool)
+        return described_line_arguments(tool.input_schema) if tool is not None else frozenset()
 
     def _decided(
-        self, step: Step, device: Device, parameters: dict[str, Any], leads: ResolvedPaths
+        self, step: Step, device: Device, filled: FilledArguments, leads: ResolvedPaths
     ) -> PlannedCell:
         try:
-            decision = self._dispatcher.explain(device.name, step.tool, parameters, self._actor, leads)
+            decision = self._dispatcher.explain(
+                device.name,
+                step.tool,
+                filled.parameters,
+                self._actor,
+                leads,
+                secrets=Secrets(places=filled.secret),
+                unquoted=filled.unquoted,
+            )
         except QuarterdeckError as error:
             outcome = {ErrorCode.CONTRACT_CHANGED: "denied", ErrorCode.UNKNOWN_TOOL: "no_such_tool"}
             return PlannedCell.model_validate(
@@ -243,6 +257,8 @@ class Planner:
                 }
             )
         why = decision.reasons[0].text
+        if filled.unquoted:
+            why = f"{why} {UNQUOTED}."
         if step.retry is not None and not self._may_repeat(step, device):
             why = f"{why} {NOT_REPEATED}"
         return PlannedCell.model_validate(
@@ -301,13 +317,6 @@ def _recovering(cell: PlannedCell, failed: Step, outcome: PlannedCell) -> Planne
         return cell.model_copy(update={"outcome": "skipped", "because": [], "why": why})
     why = f"runs if {failed.id} fails"
     return cell.model_copy(update={"outcome": "recovers", "because": [failed.id], "why": why})
-
-
-def _source_of(parameters: Any, path: tuple[str | int, ...]) -> str:
-    value = parameters
-    for part in path:
-        value = value[part]
-    return str(value)
 
 
 def _ids(batch: Batch) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Any, Literal
 
 from core.approvals.models import Approval, ApprovalState
 from core.canonical_json import canonical_bytes
@@ -11,6 +11,7 @@ from core.cli.output import SCOPE_NAMES, facts, note, print_error, shown_json, s
 from core.cli.prompt import TerminalClosed, ask_line
 from core.cli.session import Session
 from core.cli.signing import KeySource, decide, unlock
+from core.commitments import commitments_in, readable
 from core.errors import BadInput, QuarterdeckError, Refused
 from core.fleet.models import Fact, ToolScope
 from core.service.console import ApprovalChanged, Missed
@@ -121,7 +122,20 @@ def card(approval: Approval, scope: ToolScope | None = None) -> str:
     )
     size = len(canonical_bytes(request.parameters))
     title = styled("Arguments, complete", "bold")
-    return f"{head}\n{title} ({size} bytes):\n{shown_json(request.parameters)}"
+    arguments = shown_json(readable(request.parameters))
+    return f"{head}\n{title} ({size} bytes):\n{arguments}{_masked(request.parameters)}"
+
+
+def _masked(parameters: dict[str, Any]) -> str:
+    """How many secrets the arguments hold, and the beginnings of their commitments; empty without any."""
+    commitments = [f"{digits[:8]}…" for digits in commitments_in(parameters)]
+    if not commitments:
+        return ""
+    secrets = "1 secret" if len(commitments) == 1 else f"{len(commitments)} secrets"
+    return (
+        f"\n{styled('Masked', 'bold')}: {secrets}, sent and not shown; the risk is that of what is sent "
+        f"(commitment {', '.join(commitments)})"
+    )
 
 
 def _reach(scope: ToolScope | None) -> list[tuple[str, Fact[str]]]:

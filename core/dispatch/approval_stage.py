@@ -17,6 +17,7 @@ from core.approvals.grants import GrantBook
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered, ApprovalQueue, ApprovalRequest
 from core.audit.events import ApprovalExpired, ApprovalRequested, GrantUsed
+from core.commitments import Places
 from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest, OnStage, Purpose, Recorder, Stage
 from core.dispatch.entries import command_entry, decided_entry
@@ -51,11 +52,14 @@ class Denied:
 class Edited:
     """An operator edited the arguments: a new request with these begins at the first stage.
 
+    `places` are where the caller's secrets stand in them.
+
     `approval` is the id of the request that was edited. `operator` is the editor's name as proved by their
     key; empty where no key proved it.
     """
 
     parameters: dict[str, Any]
+    places: Places
     approval: str
     operator: str
 
@@ -138,6 +142,8 @@ class ApprovalStage:
                     askers=request.operators,
                     edited_from=request.edited_from,
                     sent=command.arguments.sent,
+                    openings=command.arguments.openings,
+                    declared=request.secrets.places.keys(),
                     reevaluate=look_again,
                 )
             )
@@ -156,7 +162,7 @@ class ApprovalStage:
     ) -> Approved | Denied | Edited:
         approval = answered.approval
         if answered.edited is not None:
-            return Edited(answered.edited, approval.id, answered.edited_by)
+            return Edited(*answered.edited, approval.id, answered.edited_by)
         if approval.state is ApprovalState.APPROVED:
             return Approved(command, decision, approval)
         if approval.state is ApprovalState.DENIED:

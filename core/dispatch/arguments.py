@@ -11,6 +11,8 @@ from typing import Any, NoReturn, TypeVar
 from core.commitments import Opening
 from core.fleet.models import Tool
 from core.policy.analysis.call_analysis import CallAnalysis, analyze_call
+from core.policy.analysis.masking import Marks, Path
+from core.token_formats import Span
 
 Kind = TypeVar("Kind", bound="Sealed")
 
@@ -31,15 +33,22 @@ class Arguments(Sealed):
     """The arguments of one call, bounded and redacted. Made by `Redactor.redact`.
 
     `sent` are the arguments for the device, a copy of the caller's. `shown` are the redacted arguments, which
-    may be signed, written and displayed; without a secret they are the same object. `openings` list the paths
-    and salts of the commitments in `shown`.
+    may be signed, written and displayed; without a secret they are the same object. `openings` list the
+    places and salts of the commitments in `shown`. `unquoted` are the texts in shell lines that a template
+    did not quote.
     """
 
-    __slots__: tuple[str, ...] = ("openings", "sent", "shown")
+    __slots__: tuple[str, ...] = ("openings", "sent", "shown", "unquoted")
 
     sent: dict[str, Any]
     shown: dict[str, Any]
     openings: tuple[Opening, ...]
+    unquoted: tuple[tuple[Path, Span], ...]
+
+    @property
+    def marks(self) -> Marks:
+        """What the analysis of the arguments has to know of their parts."""
+        return Marks(self.openings, self.unquoted)
 
 
 class PreparedCall(Sealed):
@@ -58,13 +67,15 @@ class PreparedCall(Sealed):
     _analyses: dict[str, CallAnalysis]
 
     def analysis(self, home: str = "") -> CallAnalysis:
-        """What the arguments would do; made when it is first wanted.
+        """What the arguments would do as they are sent, without repeating a secret; made when first wanted.
 
         `home` is the home folder of the device's user, if the device uses this computer's disk; else empty.
         """
         analysis = self._analyses.get(home)
         if analysis is None:
-            analysis = self._analyses[home] = analyze_call(self.tool, self.arguments.shown, home)
+            analysis = self._analyses[home] = analyze_call(
+                self.tool, self.arguments.sent, home, marks=self.arguments.marks
+            )
         return analysis
 
 

@@ -6,9 +6,10 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from core.canonical_json import canonical_bytes, flat_key
+from core.commitments import NO_PLACES, Places
 from core.dispatch.argument_checks import check_form, harden
 from core.dispatch.arguments import Arguments, PreparedCall, seal
-from core.dispatch.command_request import NO_SECRETS, Devices, Secrets
+from core.dispatch.command_request import Devices
 from core.dispatch.redaction import Redactor, fault_words
 from core.errors import BadInput
 from core.fleet.models import Tool
@@ -35,7 +36,7 @@ class CallPreparer:
 
     A run sends the same arguments to a thousand devices, so that the last prepared calls are cached: checking
     the arguments again costs ten times as much as finding them (`make bench round-trips`). This is the only
-    cache of calls. Refused arguments and arguments with secrets are not in it.
+    cache of calls. Refused arguments are not in it, nor are those with secrets or with unquoted texts.
     """
 
     def __init__(self, devices: Devices, redactor: Redactor) -> None:
@@ -52,7 +53,13 @@ class CallPreparer:
             self._cached.move_to_end(key)
         return call
 
-    def redact(self, tool: Tool, parameters: dict[str, Any], secrets: Secrets = NO_SECRETS) -> Arguments:
+    def redact(
+        self,
+        tool: Tool,
+        parameters: dict[str, Any],
+        declared: Places = NO_PLACES,
+        unquoted: Places = NO_PLACES,
+    ) -> Arguments:
         """Check the form of arguments, fill in defaults of required arguments, and redact.
 
         Raises:
@@ -62,7 +69,7 @@ class CallPreparer:
         filled = with_defaults(tool.input_schema, parameters)
         if filled is not parameters:
             check_form(filled)
-        return self._redactor.redact(tool.tool_name, filled, [tool.input_schema], secrets)
+        return self._redactor.redact(tool.tool_name, filled, [tool.input_schema], declared, unquoted)
 
     async def prepare(self, tool: Tool, arguments: Arguments) -> PreparedCall:
         """Check arguments against a tool; yields to the loop only if that takes long.
@@ -114,7 +121,7 @@ class CallPreparer:
             canonical=canonical_bytes(arguments.sent),
             _analyses={},
         )
-        key = _key_of(tool, arguments.sent) if not arguments.openings else None
+        key = _key_of(tool, arguments.sent) if not any(arguments.marks) else None
         if key is not None:
             self._cached[key] = call
             if len(self._cached) > _MOST_CACHED:

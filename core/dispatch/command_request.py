@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from core.audit.entries import Entry, NewEntry
+from core.commitments import NO_PLACES, Places, no_places
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.models import CommandResult
 from core.fleet.models import Device, Tool
@@ -47,10 +48,14 @@ class Purpose(StrEnum):
 
 
 class Secrets(NamedTuple):
-    """Secrets that a caller knows of: values that are secret in any argument, and places in the arguments."""
+    """Secrets that a caller declares.
+
+    `values` are redacted in what the device answers. `places` are where the secrets stand in the arguments:
+    nothing else of the arguments is hidden for them, so that a caller can hide no more than its secret.
+    """
 
     values: tuple[str, ...] = ()
-    paths: frozenset[tuple[str | int, ...]] = frozenset()
+    places: Places = NO_PLACES
 
 
 NO_SECRETS = Secrets()
@@ -75,7 +80,9 @@ class CommandRequest:
 
     `cancelled` is polled until the command is sent: once it returns True, nothing of this request is sent.
 
-    `secrets` are secret beside what the tool's schema marks.
+    `secrets` are secret in addition to what the tool's schema marks.
+
+    `unquoted` are the spans of texts that a template put into a shell line as they are, with `raw(…)`.
 
     `turn` is awaited when a request that waited for operators was approved, before anything more is done.
     """
@@ -95,6 +102,7 @@ class CommandRequest:
     operators: tuple[str, ...] = ("",)
     secrets: Secrets = NO_SECRETS
     machine: str = ""
+    unquoted: Places = field(default_factory=no_places)
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
     on_decided: Callable[[Decision], None] = lambda decision: None

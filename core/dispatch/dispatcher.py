@@ -19,6 +19,7 @@ from core.aip.messages import Result
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.events import CommandSent, IntentRecorded
+from core.commitments import NO_PLACES, Places
 from core.dispatch.approval_stage import (
     ApprovalStage,
     Approved,
@@ -41,11 +42,13 @@ from core.dispatch.command import (
     tool_of,
 )
 from core.dispatch.command_request import (
+    NO_SECRETS,
     CommandRequest,
     Devices,
     OnStage,
     Purpose,
     Recorder,
+    Secrets,
     Stage,
     Target,
 )
@@ -167,6 +170,8 @@ class Dispatcher:
         parameters: dict[str, Any],
         actor: str = "operator:nobody",
         leads: ResolvedPaths = NOT_FOLLOWED,
+        secrets: Secrets = NO_SECRETS,
+        unquoted: Places = NO_PLACES,
     ) -> Decision:
         """The decision of stages 1 to 4 about a call. Nothing is recorded and nothing is sent.
 
@@ -175,7 +180,8 @@ class Dispatcher:
         Raises:
             BadInput: the error with which the stages would refuse the call.
         """
-        return self._policy.decide(self._explained(device, tool, parameters, actor, leads))
+        request = CommandRequest(device, tool, parameters, actor, secrets=secrets, unquoted=unquoted)
+        return self._policy.decide(self._explained(request, leads))
 
     def explanation(
         self,
@@ -190,33 +196,40 @@ class Dispatcher:
         Raises:
             BadInput: the error with which the stages would refuse the call.
         """
-        return self._policy.explain(self._explained(device, tool, parameters, actor, leads))
+        return self._policy.explain(self._explained(CommandRequest(device, tool, parameters, actor), leads))
 
-    def _explained(
-        self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: ResolvedPaths
-    ) -> PolicyQuery:
+    def _explained(self, request: CommandRequest, leads: ResolvedPaths) -> PolicyQuery:
         self._policy.refresh()
-        bound, call = self._bind(CommandRequest(device, tool, parameters, actor))
-        call = call or self.calls.prepare_at_once(bound.tool, bound.arguments)
-        follows = bound.target.shares_disk and may_have_paths(bound.tool, bound.arguments.sent)
-        command = PreparedCommand.of(bound, call, leads if follows else None)
-        self._harden(command)
+        bound, call = self._bind(request)
+        try:
+            call = call or self.calls.prepare_at_once(bound.tool, bound.arguments)
+            follows = bound.target.shares_disk and may_have_paths(bound.tool, bound.arguments.sent)
+            command = PreparedCommand.of(bound, call, leads if follows else None)
+            self._harden(command)
+        except QuarterdeckError as error:
+            raise self._without_secrets(error, bound) from None
         return self._query(command)
 
     async def redacted(
-        self, devices: list[str], tool: str, parameters: dict[str, Any], said: str = ""
+        self,
+        devices: list[str],
+        tool: str,
+        parameters: dict[str, Any],
+        said: str = "",
+        declared: Places = NO_PLACES,
     ) -> tuple[dict[str, Any], str]:
         """Arguments and the asker's text, redacted, so that both may be written and shown before dispatch.
 
         A value is secret if any known schema of the tool marks it: the schemas that these devices define or
-        last defined, otherwise those of any device. For a tool without a known schema, and for arguments that
-        no call may have, only names and types are returned.
+        last defined, otherwise those of any device. `declared` are places that a caller declared secret. For
+        a tool without a known schema, and for arguments that no call may have, only names and types are
+        returned.
         """
         schemas = await self._devices.schemas_of(tool, devices)
         try:
             check_form(parameters)
             if schemas:
-                redacted = self._redactor.redact(tool, parameters, schemas)
+                redacted = self._redactor.redact(tool, parameters, schemas, declared)
                 return redacted.shown, self._live_secrets.redact_everywhere(said, secrets_in(redacted))
         except BadInput:
             # Dispatching the call will refuse it and report the reason.
@@ -235,6 +248,8 @@ class Dispatcher:
             request = replace(
                 request,
                 parameters=outcome.parameters,
+                secrets=request.secrets._replace(places=outcome.places),
+                unquoted={},
                 edited_from=outcome.approval,
                 operators=(*request.operators, outcome.operator),
             )
@@ -321,11 +336,12 @@ class Dispatcher:
         self._check_exists(request, target)
         tool = tool_of(request, target)
         # An equal call that was prepared before may show what is secret in this one.
-        call = None if any(request.secrets) else self.calls.known(tool, request.parameters)
+        marked = any(request.secrets) or request.unquoted
+        call = None if marked else self.calls.known(tool, request.parameters)
         if call is not None:
             arguments = call.arguments
         else:
-            arguments = self.calls.redact(tool, request.parameters, request.secrets)
+            arguments = self.calls.redact(tool, request.parameters, request.secrets.places, request.unquoted)
         if request.said:
             said = self._live_secrets.redact_everywhere(request.said, secrets_in(arguments))
             request = replace(request, said=said)
@@ -357,6 +373,7 @@ class Dispatcher:
             tool=command.tool,
             parameters=command.arguments.sent,
             redacted=command.arguments.shown,
+            marks=command.arguments.marks,
             actor=command.request.actor,
             run=command.request.run,
             shares_disk=command.target.shares_disk,
@@ -515,6 +532,7 @@ class Dispatcher:
 
     def _refuse(self, attempt: Attempt, error: QuarterdeckError) -> CommandResult:
         request, bound = attempt.request, attempt.bound
+        error = self._without_secrets(error, bound) if bound is not None else error
         shown = bound.shown if bound is not None else unbound(request)
         result = not_sent(shown, attempt.decision, error, attempt.took_ms, attempt.stage)
         if isinstance(error, StaleTargetError):
@@ -524,6 +542,11 @@ class Dispatcher:
         except JournalUnavailable as unavailable:
             return not_sent(shown, attempt.decision, unavailable, attempt.took_ms, attempt.stage)
         return result
+
+    def _without_secrets(self, error: QuarterdeckError, bound: BoundCommand) -> QuarterdeckError:
+        """The error without the secrets of the arguments: it may quote one, such as where a path leads."""
+        secrets = tuple(secrets_in(bound.arguments)) if bound.arguments.openings else ()
+        return _redacted(error, self._live_secrets.redaction("", None, secrets)) if secrets else error
 
     def _check_wanted(self, request: CommandRequest) -> None:
         if self._stopped:

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from core.aip.binary_frames import BASE64_KEY
+from core.commitments import opened
 from core.dispatch.arguments import Arguments
 from core.json_walk import values_in
 from core.token_formats import MASK, Span, open_token, replaced, token_spans
@@ -214,11 +215,8 @@ def _longest_first(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def secrets_in(arguments: Arguments) -> Iterator[str]:
-    """Every string and number in the secret values of these arguments that is long enough to recognise."""
-    for opening in arguments.openings:
-        value: Any = arguments.sent
-        for step in opening.path:
-            value = value[step]
+    """Every string and number in the secrets of these arguments that is long enough to recognise."""
+    for value in opened(arguments.sent, arguments.openings):
         yield from texts_in(value)
 
 

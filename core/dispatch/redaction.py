@@ -6,20 +6,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from core.approvals.grants import holds_secret
-from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, commitment, salt_of, stand_in
+from core.commitments import (
+    LONGEST_NAME,
+    MOST_SECRETS,
+    NO_PLACES,
+    SECRET_MARK,
+    Opening,
+    Places,
+    commitment,
+    masked_text,
+    salt_of,
+    stand_in,
+)
 from core.dispatch.arguments import Arguments, seal
-from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput, ErrorCode
 from core.files import write_atomic
-from core.json_walk import mapped, steps_to, walk
+from core.json_walk import mapped
 from core.schema_forms import secrets
 from core.schema_forms.validator import FieldError
 from core.secret_rule import KNOWN_NAMES, SecretNames
+from core.token_formats import Span
 
 
 class Redactor:
@@ -56,35 +67,50 @@ class Redactor:
         tool_name: str,
         parameters: dict[str, Any],
         schemas: Sequence[Any],
-        known: Secrets = NO_SECRETS,
+        declared: Places = NO_PLACES,
+        unquoted: Places = NO_PLACES,
     ) -> Arguments:
         """Copy arguments twice: unchanged, and with each secret replaced by its commitment.
 
-        A value is secret if any of the schemas marks it, if a name on its path is a secret name, or if the
-        caller knows it to be one.
+        A value is secret if any of the schemas marks it, or if a name on its path is a secret name. What a
+        caller declares secret is replaced where it stands: the text around it stays readable.
 
         Raises:
-            BadInput: a secret has no canonical form, or there are too many of them.
+            BadInput: a secret has no canonical form, there are too many of them, or a declared place is not
+                in the arguments.
         """
         paths = secrets.secret_paths(parameters, schemas, self._names)
-        if any(known):
-            paths = _outermost([*paths, *_known_paths(parameters, known)])
-        if len(paths) > MOST_SECRETS:
+        spans: dict[secrets.Path, list[Span]] = {}
+        if declared:
+            wholly, spans = _declared(parameters, declared)
+            paths = _outermost([*paths, *wholly])
+            spans = {path: ranges for path, ranges in spans.items() if not _is_inside(path, paths)}
+        if len(paths) + sum(map(len, spans.values())) > MOST_SECRETS:
             raise BadInput(f"The arguments hold more than {MOST_SECRETS:,} secrets.", ErrorCode.TOO_LARGE)
-        if any(isinstance(step, str) and len(step) > LONGEST_NAME for path in paths for step in path):
+        if any(
+            isinstance(step, str) and len(step) > LONGEST_NAME for path in [*paths, *spans] for step in path
+        ):
             raise BadInput("The name of a secret argument is too long.", ErrorCode.TOO_LARGE)
         # Copies, because the caller may still change the original objects and lists.
         sent = mapped(parameters)
-        shown = mapped(parameters) if paths else sent
+        shown = mapped(parameters) if paths or spans else sent
         openings = []
         for path in paths:
-            holder: Any = shown
-            for step in path[:-1]:
-                holder = holder[step]
+            holder = _holder(shown, path)
             salt = salt_of(self._salt, tool_name, path, holder[path[-1]])
             holder[path[-1]] = stand_in(salt, holder[path[-1]])
             openings.append(Opening(path=path, salt=salt.hex()))
-        return seal(Arguments, sent=sent, shown=shown, openings=tuple(openings))
+        for path, ranges in spans.items():
+            holder = _holder(shown, path)
+            text = holder[path[-1]]
+            salts = [salt_of(self._salt, tool_name, path, text[start:end]) for start, end in ranges]
+            holder[path[-1]] = masked_text(text, list(zip(ranges, salts, strict=True)))
+            openings += [
+                Opening(path=path, salt=salt.hex(), span=span)
+                for span, salt in zip(ranges, salts, strict=True)
+            ]
+        marks = tuple((path, span) for path, ranges in unquoted.items() for span in ranges)
+        return seal(Arguments, sent=sent, shown=shown, openings=tuple(openings), unquoted=marks)
 
     def redact_named(self, values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
         """A copy of named values, with those of these names replaced by commitments."""
@@ -112,24 +138,57 @@ def fault_words(error: FieldError, redacted: dict[str, Any]) -> str:
     )
 
 
-def _known_paths(parameters: dict[str, Any], known: Secrets) -> Iterator[secrets.Path]:
-    """The paths that the caller knows, of texts with a known secret in them, and of numbers that are one."""
-    wanted = [value for value in known.values if value]
-    for value, place, _ in walk(parameters):
-        path = tuple(steps_to(place))
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if (
-            path in known.paths
-            or (isinstance(value, str) and any(secret in value for secret in wanted))
-            or (is_number and str(value) in wanted)
-        ):
-            yield path
+def _declared(
+    parameters: dict[str, Any], declared: Places
+) -> tuple[list[secrets.Path], dict[secrets.Path, list[Span]]]:
+    """The declared places: the paths of values that are wholly secret, and the spans inside longer texts.
+
+    Raises:
+        BadInput: there is no such place in the arguments.
+    """
+    wholly: list[secrets.Path] = []
+    inside: dict[secrets.Path, list[Span]] = {}
+    for path, spans in declared.items():
+        try:
+            value = _holder(parameters, path)[path[-1]]
+        except (KeyError, IndexError, TypeError) as error:
+            raise BadInput("The place of a secret is not in the arguments.") from error
+        ranges = _merged(spans)
+        if not isinstance(value, str) or not ranges or ranges == [(0, len(value))]:
+            wholly.append(path)
+        elif ranges[0][0] < 0 or ranges[-1][1] > len(value):
+            raise BadInput("The place of a secret is not in the arguments.")
+        else:
+            inside[path] = ranges
+    return wholly, inside
+
+
+def _holder(value: Any, path: secrets.Path) -> Any:
+    for step in path[:-1]:
+        value = value[step]
+    return value
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """The spans in order, without empty ones; those that overlap or touch are one."""
+    merged: list[Span] = []
+    for start, end in sorted(span for span in spans if span[0] < span[1]):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _outermost(paths: list[secrets.Path]) -> list[secrets.Path]:
     """These paths, without those that are there twice or lead inside the value of another."""
     outermost: list[secrets.Path] = []
     for path in sorted(paths, key=len):
-        if not any(path[: len(outer)] == outer for outer in outermost):
+        if not _is_inside(path, outermost):
             outermost.append(path)
     return outermost
+
+
+def _is_inside(path: secrets.Path, others: Iterable[secrets.Path]) -> bool:
+    """Whether a path is one of these, or leads inside of one."""
+    return any(path[: len(outer)] == outer for outer in others)

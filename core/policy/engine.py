@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from core.approvals.grants import Grant, GrantBook
 from core.fleet.models import BUILT_IN_NAMESPACE, Contract, Device, Effect, Risk, Source, Tool
 from core.policy.analysis.call_analysis import CallAnalysis, analyze_call
+from core.policy.analysis.masking import NO_MARKS, Marks
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.policy.policy_file import PolicyFile
 from core.policy.rule_index import RuleIndex
@@ -27,9 +28,10 @@ from core.quick import made
 class PolicyQuery(NamedTuple):
     """One call to be decided.
 
-    Rules and grants read `parameters`, the arguments as they would be sent. Texts for display are made from
-    `redacted`, the arguments without secrets. `shares_disk`: the device uses this computer's disk; `real`
-    then resolves the paths in the arguments (`core.policy.real_paths`), if there are any.
+    Rules and the analysis read `parameters`, the arguments as they would be sent. `redacted` are the
+    arguments without secrets, which a grant compares, and `marks` say where the secrets are. `shares_disk`:
+    the device uses this computer's disk; `real` then resolves the paths in the arguments
+    (`core.policy.real_paths`), if there are any.
 
     `limit` is the profile of the agent that asks: the stricter of it and the device's profile holds.
 
@@ -48,6 +50,7 @@ class PolicyQuery(NamedTuple):
     moment: datetime | None = None
     analysis: CallAnalysis | None = None
     limit: Profile | None = None
+    marks: Marks = NO_MARKS
 
 
 class PolicyEngine:
@@ -127,7 +130,7 @@ _decision_of_profile = lru_cache(maxsize=256)(_decision)
 def _analysis_of(query: PolicyQuery) -> CallAnalysis:
     if query.analysis is not None and query.real is None:
         return query.analysis
-    return analyze_call(query.tool, query.redacted, home_of(query.shares_disk), query.real)
+    return analyze_call(query.tool, query.parameters, home_of(query.shares_disk), query.real, query.marks)
 
 
 def home_of(shares_disk: bool) -> str:

@@ -6,6 +6,7 @@ from core.batch.expressions import DeviceFacts
 from core.errors import QuarterdeckError
 from core.fleet.fleet import Fleet
 from core.fleet.models import Effect, Tool
+from core.policy.analysis.shell.tool_arguments import described_line_arguments
 
 
 class RunDevices:
@@ -35,6 +36,11 @@ class RunDevices:
             return self._fleet.machine(device)
         except QuarterdeckError:
             return ""
+
+    def described_lines(self, device: str, tool: str) -> frozenset[str]:
+        """The arguments that a tool's schema describes as shell lines; none for a tool that is not there."""
+        offered = self.tool(device, tool)
+        return described_line_arguments(offered.input_schema) if offered is not None else frozenset()
 
     def may_repeat(self, device: str, tool: str) -> bool:
         """Whether a tool only reads, or does by two calls what it does by one, as the contract says."""

@@ -17,6 +17,8 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.planner import Planner
+from core.commitments import NO_PLACES, Places
+from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.fleet.models import Device, Health, Tool
 from core.policy.analysis.call_analysis import analyze_call
 from core.policy.engine import PolicyEngine, PolicyQuery
@@ -88,6 +90,8 @@ class _Judge:
         parameters: dict[str, Any],
         actor: str = "",
         leads: ResolvedPaths = NOT_FOLLOWED,
+        secrets: Secrets = NO_SECRETS,
+        unquoted: Places = NO_PLACES,
     ) -> Decision:
         query = PolicyQuery(
             device=_device(device),

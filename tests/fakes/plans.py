@@ -8,6 +8,8 @@ from core.batch.expression_trial import Known
 from core.batch.expressions import DeviceFacts
 from core.batch.models import Batch, Plan, Run, flatten
 from core.batch.planner import Planner
+from core.commitments import NO_PLACES, Places
+from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput
 from core.fleet.models import Device, Tool
 from core.policy.models import Decision
@@ -42,6 +44,8 @@ class FakeOffers:
         parameters: dict[str, Any],
         actor: str = "",
         leads: ResolvedPaths = NOT_FOLLOWED,
+        secrets: Secrets = NO_SECRETS,
+        unquoted: Places = NO_PLACES,
     ) -> Decision:
         """What would be decided; of arguments only what is missing is looked at."""
         found = self._console.tool_named(device, tool)

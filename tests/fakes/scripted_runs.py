@@ -258,6 +258,9 @@ class PlainDevices:
     def machine(self, device: str) -> str:
         return ""
 
+    def described_lines(self, device: str, tool: str) -> frozenset[str]:
+        return frozenset()
+
     def may_repeat(self, device: str, tool: str) -> bool:
         return tool == "read"
 

@@ -229,8 +229,8 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}answering_rules.py",
-        "        if edited != redacted:\n",
-        "        if False:\n",
+        "    if edited == redacted:\n",
+        "    if True:\n",
         "an edit moves a secret to an argument where it is shown",
         _EDITS,
     ),

@@ -309,7 +309,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}call_preparer.py",
-        "_key_of(tool, arguments.sent) if not arguments.openings else None",
+        "_key_of(tool, arguments.sent) if not any(arguments.marks) else None",
         "_key_of(tool, arguments.sent)",
         "arguments with secrets are kept in the cache of calls",
         _ARGUMENTS,

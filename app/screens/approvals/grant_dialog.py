@@ -37,7 +37,7 @@ from app.widgets.section import Card, Section
 from app.widgets.util import ScrollArea
 from core.approvals.grants import GrantTerms
 from core.approvals.models import Approval
-from core.commitments import is_stand_in
+from core.commitments import is_stand_in, readable
 from core.errors import BadInput
 from core.text import shorten_middle
 
@@ -340,5 +340,6 @@ def _parts(text: str) -> list[str]:
 
 def _shown(value: object) -> str:
     if is_stand_in(value):
-        return "the same secret"
+        text = readable(value)
+        return f"{text}, with the same secret" if isinstance(text, str) else "the same secret"
     return value if isinstance(value, str) else repr(value)

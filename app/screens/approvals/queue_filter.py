@@ -14,7 +14,7 @@ from app.items.filter_edit import Words
 from app.screens.approvals.request_groups import Group
 from app.screens.approvals.request_payload import MASK_SHOWN
 from core.approvals.models import Approval
-from core.commitments import SECRET_MARK
+from core.commitments import SECRET_MARK, readable
 from core.filter_language import Filter, Language
 from core.fleet.models import Risk
 from core.text import escape_hidden
@@ -98,7 +98,7 @@ def _facts(one: Approval) -> tuple[str, ...]:
 def _texts(one: Approval) -> Iterator[str]:
     request = one.request
     shown = (request.device, request.tool_name, one.actor, one.run or "", one.said, one.decision.summary)
-    for text in (*shown, *_leaves(request.parameters)):
+    for text in (*shown, *_leaves(readable(request.parameters))):
         yield escape_hidden(text)
 
 

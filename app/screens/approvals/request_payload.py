@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from core.canonical_json import canonical_bytes
-from core.commitments import SECRET_MARK
+from core.commitments import commitments_in, readable
 from core.errors import BadInput, Refused
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.models import Finding
@@ -64,12 +64,13 @@ class RequestPayload:
 
 def request_payload(request: Request, findings: list[Finding]) -> RequestPayload:
     """Cut a request into what a card shows."""
-    masked = count_masks(request.parameters)
+    masked = len(commitments_in(request.parameters))
     main_name = _READ_AS_SUCH.get(request.tool_name, "")
-    main_value = request.parameters.get(main_name)
+    parameters = readable(request.parameters)
+    main_value = parameters.get(main_name)
     # An empty text has no bytes to look at; the JSON around it has.
     if not isinstance(main_value, str) or not main_value:
-        whole = _canonical_part(request.parameters, findings)
+        whole = _canonical_part(parameters, findings)
         return RequestPayload(whole, None, masked, check_digest(request))
     main = Part(
         f"parameters.{main_name}",
@@ -79,18 +80,9 @@ def request_payload(request: Request, findings: list[Finding]) -> RequestPayload
             for number, finding, start, end in _within(findings, main_name, main_value)
         ),
     )
-    rest = {key: value for key, value in request.parameters.items() if key != main_name}
+    rest = {key: value for key, value in parameters.items() if key != main_name}
     others = _listed_part(rest, findings) if rest else None
     return RequestPayload(main, others, masked, check_digest(request))
-
-
-def count_masks(value: Any) -> int:
-    """How many secrets in the arguments are replaced by a commitment."""
-    if isinstance(value, dict):
-        if value.keys() == {SECRET_MARK}:
-            return 1
-        return sum(count_masks(one) for one in value.values())
-    return sum(count_masks(one) for one in value) if isinstance(value, list) else 0
 
 
 def check_digest(request: Request) -> DigestCheck:

@@ -32,6 +32,7 @@ from app.widgets.property_list import PropertyList
 from app.widgets.shortcut_label import ShortcutLabel
 from app.widgets.util import ScrollArea, debounce
 from core.audit.entries import Entry
+from core.commitments import readable
 from core.errors import QuarterdeckError
 from core.replay.models import Moment
 from core.service.console import CommandRecord
@@ -335,7 +336,7 @@ class ResultTab(QWidget):
             return "Reading…", None
         if known.ended is None:
             if known.parameters:
-                return "Not answered yet at this entry. What was to be sent:", known.parameters
+                return "Not answered yet at this entry. What was to be sent:", readable(known.parameters)
             return "Not answered yet at this entry.", None
         body = known.ended.body
         result = body.get("result")

@@ -18,6 +18,7 @@ from app.widgets.layouts import vbox
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea
+from core.commitments import readable
 
 
 class DecisionTab(ScrollArea):
@@ -92,7 +93,7 @@ class DecisionTab(ScrollArea):
 def _arguments(title: str, value: Any) -> Section:
     tree = JsonView()
     tree.setAccessibleName(title)
-    tree.set_value(value)
+    tree.set_value(readable(value))
     tree.setMinimumHeight(140)
     return _section(title, tree)
 

@@ -6,6 +6,7 @@ name and the number of its arguments.
 
 from __future__ import annotations
 
+import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,13 @@ from core.policy.analysis.arguments import (
     snake,
 )
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SHELL_ARGUMENTS, summary_function
+from core.policy.analysis.masking import (
+    NO_MARKS,
+    Marks,
+    masked_findings,
+    masked_parameters,
+    unquoted_findings,
+)
 from core.policy.analysis.shell.findings import MOST_FINDINGS, findings_in_line
 from core.policy.analysis.shell.tables import system_folder
 from core.policy.analysis.shell.tool_arguments import (
@@ -39,6 +47,8 @@ from core.text import hidden_characters, plural, right_to_left_letters
 _WRITES_FILES = frozenset({"create_file", "delete_file", "move_file"}) | {
     name for name, tool in BUILT_IN_TOOLS.items() if tool.writes_files
 }
+_VARIABLES = frozenset({"env", "environment", "env_vars", "environment_variables"})
+_MOST_VARIABLES = 100
 _MOST_HIDDEN = 8
 _MOST_MEMBERS = 5_000
 
@@ -56,16 +66,27 @@ class CallAnalysis(NamedTuple):
 
 
 def analyze_call(
-    tool: Tool, parameters: Parameters, home: str = "", real: ResolvePath | None = None
+    tool: Tool,
+    parameters: Parameters,
+    home: str = "",
+    real: ResolvePath | None = None,
+    marks: Marks = NO_MARKS,
 ) -> CallAnalysis:
-    """Analyse one call. `home` and `real` are described at `findings_in_call`."""
+    """Analyse one call by its arguments as they are sent; the result repeats no secret of `marks`.
+
+    `home` and `real` are described at `findings_in_call`.
+    """
+    findings = [*findings_in_call(tool, parameters, home, real), *unquoted_findings(marks)]
+    if marks.openings:
+        readable = masked_parameters(parameters, marks.openings)
+        findings = masked_findings(findings, parameters, readable, marks.openings)
+        parameters = readable
     undoable, undo = undo_sentence(tool, parameters)
-    findings = tuple(findings_in_call(tool, parameters, home, real))
     summary = summary_of(tool, parameters)
     if tool.tool_name in SHELL_ARGUMENTS or summary_function(tool.tool_name) is None:
         # The effect first: the requesting agent chooses how a line or a list of arguments begins.
         summary = ". ".join(part for part in (headline_of(findings), summary) if part)
-    return CallAnalysis(findings, summary, undoable, undo)
+    return CallAnalysis(tuple(findings), summary, undoable, undo)
 
 
 def summary_of(tool: Tool, parameters: Parameters) -> str:
@@ -108,12 +129,24 @@ def findings_in_call(
         for text in values_in(value, names=True):
             if isinstance(text, str):
                 findings.extend(_hidden_findings(name, text, inside=text is not value))
+        if snake(name) in _VARIABLES and isinstance(value, Mapping):
+            findings.extend(_variable_findings(name, value))
     # Also for another server's tool that has the name of a built-in shell tool.
     others = {name: value for name, value in parameters.items() if name != line_name}
     findings.extend(_line_findings(tool, others))
     if line_name and not isinstance(parameters.get(line_name), str):
         findings.append(Finding(text="There is no shell line to judge", risk=Risk.HIGH, argument=line_name))
     return _gravest(list(dict.fromkeys(findings)))
+
+
+def _variable_findings(argument: str, variables: Mapping[Any, Any]) -> Iterator[Finding]:
+    """The findings in variables for a program, such as those that say what it loads or runs."""
+    for name, value in list(variables.items())[:_MOST_VARIABLES]:
+        if isinstance(value, str) and str(name).isidentifier():
+            for finding in findings_in_line(f"{name}={shlex.quote(value)} :", argument):
+                yield finding.model_copy(update={"start": None, "end": None})
+    if len(variables) > _MOST_VARIABLES:
+        yield Finding(text="Holds more variables than can be judged", risk=Risk.HIGH, argument=argument)
 
 
 def _names_own_server(tool: Tool, argument: str) -> bool:

@@ -12,8 +12,10 @@ from typing import Any
 
 from core.controls import programs_named
 from core.errors import BadInput
+from core.policy.analysis.masking import MaskedText
 from core.text import escape_hidden, shorten_middle
 from core.text_encodings import UTF_8, encoded
+from core.token_formats import MASK
 
 Parameters = Mapping[str, Any]
 
@@ -55,7 +57,8 @@ def write_file(parameters: Parameters) -> str:
     path, content = parameters.get("file_path"), parameters.get("content")
     if not isinstance(path, str) or not isinstance(content, str):
         return ""
-    size = size_words(_bytes_in(content, parameters))
+    # Its size would be a hint.
+    size = "a secret" if isinstance(content, MaskedText) else size_words(_bytes_in(content, parameters))
     match parameters.get("mode"):
         case None:
             return f"Writes {size} to {short(path)}, in place of what may be there"
@@ -144,7 +147,7 @@ def type_text(parameters: Parameters) -> str:
     """`type_text`; a secret is not quoted."""
     text, control = parameters.get("text"), parameters.get("control_id")
     place = f" into the control {short(control, 40)}" if control else " where the keyboard is"
-    if not isinstance(text, str):
+    if not isinstance(text, str) or (isinstance(text, MaskedText) and text == MASK):
         return f"Types a secret{place}" if text is not None else ""
     return f"Types “{short(text, 60)}”{place}"
 

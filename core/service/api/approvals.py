@@ -45,8 +45,11 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         request = asked.request
         if is_question(request):
             raise Refused("The question of an approval step is answered; it cannot be edited.")
-        arguments = service.approvals.unredacted(approval, parameters)
-        redacted, _ = await service.dispatcher.redacted([request.device], request.tool_name, arguments)
+        edited = service.approvals.unredacted(approval, parameters)
+        arguments = edited.arguments
+        redacted, _ = await service.dispatcher.redacted(
+            [request.device], request.tool_name, arguments, declared=edited.places
+        )
         check_still_secret(parameters, redacted)
         if digest_of(redacted) == digest_of(request.parameters):
             raise BadInput("These are the arguments that it has; nothing was changed.")
@@ -57,7 +60,9 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         )
         if decision.answer is Answer.DENY:
             raise Refused(f"So changed it would be denied: {decision.reasons[0].text.removesuffix('.')}.")
-        await service.approvals.edit(approval, arguments, redacted, self._client.actor, self._client.operator)
+        await service.approvals.edit(
+            approval, arguments, redacted, self._client.actor, self._client.operator, edited.places
+        )
         return service.approvals.get(approval)
 
     async def hold(self, approval: str, reading: bool) -> Approval:

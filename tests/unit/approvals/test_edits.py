@@ -79,7 +79,7 @@ class TestEdits:
             for attack in ({"user": masked, "word": masked}, {"user": "anna", "word": {"$secret": "0" * 64}}):
                 with pytest.raises(QuarterdeckError, match="stand-in"):
                     rig.approvals.unredacted(first.id, attack)
-            wanted = rig.approvals.unredacted(first.id, {"user": "bert", "word": masked})
+            wanted = rig.approvals.unredacted(first.id, {"user": "bert", "word": masked}).arguments
             shown, _ = await rig.dispatcher.redacted([DEVICE], "log_in", wanted)
             await rig.approvals.edit(first.id, wanted, shown, "operator:anna")
             second = await asked(rig)

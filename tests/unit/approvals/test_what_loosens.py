@@ -23,6 +23,7 @@ from core.canonical_json import digest_of
 from core.changes import ChangeKind, SignedChange
 from core.contract_digest import definition_of
 from core.dispatch.channel import LocalCommandDispatcher
+from core.dispatch.command_request import CommandRequest
 from core.errors import QuarterdeckError, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
@@ -277,7 +278,8 @@ class Loosening(RuleBasedStateMachine):
             tool, parameters = PROBES[number]
             offered = next(one for one in self.service.fleet.tools(DEVICE) if one.tool_name == tool)
             held = self.service.policy
-            asked = self.service.dispatcher._explained(DEVICE, tool, parameters, "window:root", NOT_FOLLOWED)
+            request = CommandRequest(DEVICE, tool, parameters, "window:root")
+            asked = self.service.dispatcher._explained(request, NOT_FOLLOWED)
             assert by_signed.decide(asked, grants).answer is Answer.ALLOW, (
                 f"{tool} {parameters} runs unasked, which the signed policy does not let: "
                 f"{signed!r} is signed, {held.text!r} is in the file"

@@ -9,6 +9,8 @@ from core.batch.batch_file import read_batch
 from core.batch.models import Cell, CellState, Plan, PlannedCell
 from core.batch.planner import SKIPPED, Planner
 from core.batch.run_state import step_facts
+from core.commitments import NO_PLACES, Places
+from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
 from core.policy.models import Answer, Decision, Reason
@@ -30,7 +32,10 @@ class Policy:
         parameters: dict[str, Any],
         actor: str = "",
         leads: ResolvedPaths = NOT_FOLLOWED,
+        secrets: Secrets = NO_SECRETS,
+        unquoted: Places = NO_PLACES,
     ) -> Decision:
+        self.secrets = secrets
         self.asked.append((device, tool, parameters))
         if tool == "gone":
             raise BadInput("There is no such tool.", ErrorCode.UNKNOWN_TOOL)
@@ -125,7 +130,7 @@ def test_a_condition_on_known_values_decides_and_skipped_steps_are_known() -> No
     assert cell(plan, "d", "db-1").outcome == "asks"
 
 
-def test_arguments_that_are_known_are_judged_with_their_values_and_secrets_are_not_shown() -> None:
+def test_arguments_are_judged_with_their_values_secrets_too_and_these_are_not_shown() -> None:
     plan, policy = planned(
         "  - {id: a, tool: shell, with: {command: 'ls ${{ inputs.place }}'}}\n"
         "  - {id: b, tool: shell, with: {password: '${{ inputs.token }}', n: '${{ inputs.threshold }}'}}\n",
@@ -133,7 +138,8 @@ def test_arguments_that_are_known_are_judged_with_their_values_and_secrets_are_n
     )
     assert cell(plan, "a").outcome == "denied"
     assert cell(plan, "b").outcome == "asks"
-    assert policy.asked[-1][2] == {"password": "${{ inputs.token }}", "n": 80}
+    assert policy.asked[-1][2] == {"password": "hunter22", "n": 80}
+    assert policy.secrets.places == {("password",): ()}
     assert "hunter22" not in plan.model_dump_json()
 
 

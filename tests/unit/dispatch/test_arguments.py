@@ -51,7 +51,7 @@ class TestSealed:
         with pytest.raises(KeyError):
             seal(Arguments, sent={}, shown={})
         with pytest.raises(TypeError):
-            seal(Arguments, sent={}, shown={}, openings=(), checked=True)
+            seal(Arguments, sent={}, shown={}, openings=(), unquoted=(), checked=True)
 
     def test_arguments_are_used_for_the_contract_and_the_request_that_they_were_checked_for(self) -> None:
         tool = tool_of()
@@ -102,7 +102,7 @@ class TestStandInsFromAskers:
             task = rig.start("log_in", user="anna", word=SAID)
             first = await asked(rig)
             try:
-                wanted = rig.approvals.unredacted(first.id, parameters)
+                wanted = rig.approvals.unredacted(first.id, parameters).arguments
             except BadInput:
                 wanted = None
             if wanted is not None:

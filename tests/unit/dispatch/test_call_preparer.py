@@ -195,9 +195,9 @@ async def test_equal_calls_are_analysed_once_for_many_devices(
     analysed: list[str] = []
     real = arguments.analyze_call
 
-    def counting(tool: Tool, *more: Any) -> Any:
+    def counting(tool: Tool, *more: Any, **named: Any) -> Any:
         analysed.append(tool.tool_name)
-        return real(tool, *more)
+        return real(tool, *more, **named)
 
     monkeypatch.setattr(arguments, "analyze_call", counting)
     async with open_rig(home) as rig:

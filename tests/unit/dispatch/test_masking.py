@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from core.commitments import SECRET_MARK
+from core.approvals.grants import exact_arguments
+from core.commitments import SECRET_MARK, Opening, as_shown, is_stand_in, marked_objects, readable
 from core.dispatch.command_request import CommandRequest, Secrets
-from core.errors import ErrorCode
+from core.dispatch.redaction import Redactor
+from core.errors import BadInput, ErrorCode
 from core.home import Home
+from core.policy.constraints import Constraint
 from tests.fakes.arguments import masked
+from tests.fakes.operator_answers import asked, yes
 from tests.fakes.rig import DEVICE, open_rig, tool_info
 
 SECRET = {"type": "string", "writeOnly": True, "format": "password"}
@@ -77,16 +82,16 @@ async def test_a_secret_that_does_not_fit_is_not_repeated_in_the_reason(home: Ho
         assert SAID not in "".join(one.model_dump_json() for one in await rig.entries())
 
 
-async def test_what_the_caller_knows_to_be_secret_is_masked_in_any_argument_and_where_it_comes_back(
+async def test_what_the_caller_declares_secret_is_masked_where_it_stands_and_where_it_comes_back(
     home: Home,
 ):
     async with open_rig(home) as rig:
-        by_value = ({"info_type": f"token={SAID}"}, Secrets((SAID,)))
-        by_place = ({"info_type": "plainly"}, Secrets((), frozenset({("info_type",)})))
+        inside = ({"info_type": f"token={SAID}"}, Secrets((SAID,), {("info_type",): ((6, 6 + len(SAID)),)}))
+        wholly = ({"info_type": "plainly"}, Secrets((), {("info_type",): ()}))
         # An equal call, in which nothing was said to be secret, is known from before.
         await rig.call("get_system_info", info_type="plainly")
         rig.tools.answers["get_system_info"] = lambda command: {"heard": f"you said {SAID}"}
-        for given, secrets in (by_value, by_place):
+        for given, secrets in (inside, wholly):
             order = CommandRequest(
                 DEVICE, "get_system_info", given, "operator:anna", run="r-1", secrets=secrets
             )
@@ -98,3 +103,84 @@ async def test_what_the_caller_knows_to_be_secret_is_masked_in_any_argument_and_
         assert SAID not in written
         assert written.count("plainly") == 2
         assert written.count(SECRET_MARK) >= 2
+        assert "token=" in written
+
+
+async def test_what_a_caller_declares_secret_is_judged_as_it_is_sent(home: Home):
+    async with open_rig(home) as rig:
+        line = {"command": "true; rm -rf /srv/data"}
+        plain = rig.dispatcher.explain(DEVICE, "shell_execute", line)
+        declared = Secrets((), {("command",): ((6, 22),)})
+        hidden = rig.dispatcher.explain(DEVICE, "shell_execute", line, secrets=declared)
+        assert (hidden.risk, hidden.answer) == (plain.risk, plain.answer)
+        assert [one.risk for one in hidden.findings] == [one.risk for one in plain.findings]
+        assert "/srv/data" not in hidden.model_dump_json()
+
+
+async def test_an_operator_edits_the_text_around_a_secret_which_stays_where_it_is(home: Home):
+    async with open_rig(home) as rig:
+        line = f"curl -H 'X: {SAID}' http://a/"
+        start = line.index(SAID)
+        secrets = Secrets((SAID,), {("command",): ((start, start + len(SAID)),)})
+        order = CommandRequest(DEVICE, "shell_execute", {"command": line}, "operator:anna", secrets=secrets)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(rig.dispatcher.dispatch(order))
+            first = await asked(rig)
+            before, secret, after = first.request.parameters["command"][SECRET_MARK]
+            for stolen in (
+                {"command": secret},
+                {"command": {SECRET_MARK: [secret, {SECRET_MARK: "0" * 64}]}},
+            ):
+                with pytest.raises(BadInput, match="stand-in"):
+                    rig.approvals.unredacted(first.id, stolen)
+            changed = {"command": {SECRET_MARK: [f"nice {before}", secret, after.replace("/a/", "/b/")]}}
+            edited = rig.approvals.unredacted(first.id, changed)
+            shown, _ = await rig.dispatcher.redacted(
+                [DEVICE], "shell_execute", edited.arguments, declared=edited.places
+            )
+            await rig.approvals.edit(first.id, edited.arguments, shown, "operator:anna", places=edited.places)
+            second = await asked(rig)
+            assert readable(second.request.parameters)["command"] == "nice curl -H 'X: •••' http://b/"
+            await rig.approvals.decide(yes(rig.key, second))
+        assert task.result().error is None
+        assert rig.tools.seen[-1].parameters["command"] == f"nice {line}".replace("/a/", "/b/")
+        assert SAID not in json.dumps([entry.model_dump() for entry in await rig.entries()], default=str)
+
+
+def test_a_grant_for_a_line_with_a_secret_binds_the_line_and_the_secret():
+    def shown(line: str) -> dict[str, Any]:
+        start = line.index("<") + 1
+        place = {("command",): ((start, line.index(">")),)}
+        return Redactor(b"s" * 32).redact("shell_execute", {"command": line}, [], place).shown
+
+    granted = exact_arguments(shown("curl -H <tr0ub4dor> a"))["command"]
+    assert isinstance(granted, Constraint)
+    assert granted.permits(shown("curl -H <tr0ub4dor> a")["command"])
+    for other in ("curl -H <tr0ub4dog> a", "curl -H <tr0ub4dor> b"):
+        assert not granted.permits(shown(other)["command"])
+
+
+def test_masked_texts_are_opened_only_as_they_were_shown():
+    line = "a SECRET b SECRET c"
+    places = {("command",): ((2, 8), (11, 17))}
+    made = Redactor(b"s" * 32).redact("shell_execute", {"command": line}, [], places)
+    assert as_shown(made.sent, made.openings) == made.shown
+    assert all(map(is_stand_in, marked_objects(made.shown)))
+    assert "SECRET" not in json.dumps(made.shown)
+    sent_openings = [Opening.model_validate(one.model_dump(mode="json")) for one in made.openings]
+    assert tuple(sent_openings) == made.openings
+    for wrong in ("a SECRET b SECRET d", "a SECREt b SECRET c"):
+        assert as_shown({"command": wrong}, made.openings) != made.shown
+    twice = [*made.openings, made.openings[0]]
+    with pytest.raises(BadInput, match="overlap"):
+        as_shown(made.sent, twice)
+    for malformed in (
+        [],
+        ["a"],
+        [{"$secret": "0" * 64}],
+        ["a", "b", {"$secret": "0" * 64}],
+        ["", {"$secret": "0" * 64}],
+        ["a", {"$secret": "x"}],
+        ["a", {"$secret": ["a"]}],
+    ):
+        assert not is_stand_in({SECRET_MARK: malformed})

@@ -126,7 +126,7 @@ def client_findings(call: Call) -> Iterator[CommandFinding]:
 
 def client_lines(call: Call) -> Iterator[Embedded]:
     """The shell lines in the commands that a client runs."""
-    for text in _query_texts(call):
+    for text in query_texts(call):
         for item in _client_commands(call.name, text):
             if isinstance(item, Embedded):
                 yield item
@@ -135,7 +135,7 @@ def client_lines(call: Call) -> Iterator[Embedded]:
 def _sql_findings(call: Call) -> Iterator[CommandFinding]:
     client = _CLIENTS[call.name]
     options = read_options(call.args, client.takes, single=client.single)
-    for text in _query_texts(call):
+    for text in query_texts(call):
         for effect, risk, start, end in findings_in_query(text.written):
             yield CommandFinding(effect, risk, text.cut(start, end))
         yield from (item for item in _client_commands(call.name, text) if isinstance(item, CommandFinding))
@@ -147,7 +147,7 @@ def _sql_findings(call: Call) -> Iterator[CommandFinding]:
         yield program_write_finding(word, word)
 
 
-def _query_texts(call: Call) -> list[Word]:
+def query_texts(call: Call) -> list[Word]:
     """The texts that a client runs: values of options, operands with blanks or commands, and input."""
     client = _CLIENTS.get(call.name)
     if client is None:

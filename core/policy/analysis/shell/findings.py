@@ -75,6 +75,14 @@ def findings_in_line(text: str, argument: str | None) -> list[Finding]:
     return sorted(findings, key=lambda finding: (finding.start is None, finding.start or 0))
 
 
+def lines_inside(text: str) -> list[str]:
+    """The lines inside a shell line, as far as the analysis follows them, and programs of other languages."""
+    analysis = _LineAnalysis(text, None)
+    for _ in analysis.findings():
+        pass
+    return analysis.inside
+
+
 class _Budget:
     """The number of characters that may still be read in nested lines, which keeps the total time linear."""
 
@@ -94,6 +102,8 @@ class _LineAnalysis:
         self._budget = budget or _Budget(_LENGTHS_FOLLOWED * len(text) + _ALWAYS_FOLLOWED)
         # The nested lines followed so far: a line that two tables know is read once.
         self._followed: set[tuple[int, int, str]] = set()
+        # Their texts, and those of the lines inside of them.
+        self.inside: list[str] = []
 
     def findings(self) -> Iterator[Finding]:
         if self._depth > _DEEPEST:
@@ -201,6 +211,7 @@ class _LineAnalysis:
         if key in self._followed:
             return
         self._followed.add(key)
+        self.inside.append(line.written)
         if self._budget.remaining < len(line.written):
             text = "Cannot be judged: more lines inside this one than can be followed"
             yield self._finding(text, Risk.HIGH, (line.start, line.end))

@@ -467,6 +467,22 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
+def programs_in(call: Call) -> list[Word]:
+    """The words of a call that are programs in another language than the shell's."""
+    if call.name == "awk":
+        return _awk_programs(call)
+    if call.name == "sed":
+        return _sed_programs(call)
+    language = _BY_NAME.get(call.name)
+    if language is None:
+        return []
+    options = _options(call)
+    evaluated = (
+        options.operands[1:] if options.operands and options.operands[0].text in language.verbs else []
+    )
+    return [*options.values(*language.code), *evaluated]
+
+
 def program_lines(call: Call) -> Iterator[Embedded]:
     """The shell lines in the arguments of a shell and in awk and sed programs."""
     if call.name in SHELLS:

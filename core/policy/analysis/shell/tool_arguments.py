@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from core.policy.analysis.arguments import snake
@@ -24,6 +24,7 @@ _LINE_NAMES = names(
     "terminal_command shell bash"
 )
 _LINE_LIST_NAMES = names("commands cmds shell_commands command_lines")
+_LISTS_OF_LINES = _LINE_LIST_NAMES | {"lines"}
 _SHELL_TOOL_LINE_NAMES = names("script line lines input bash_script shell_script")
 _SHELL_TOOL = re.compile(
     r"(?:^|_)(?:shells?|bash|zsh|sh|terminal|console|p?tty|cli|exec|ssh|powershell|pwsh|wsl|cmd|commands?|process|"
@@ -54,6 +55,26 @@ def holds_line(tool_name: str, argument: str) -> bool:
     if tool_name in SHELL_ARGUMENTS:
         return SHELL_ARGUMENTS[tool_name] == argument
     return _is_line_name(tool_name, argument.rpartition(".")[2])
+
+
+def line_at(tool_name: str, path: Sequence[str | int], described: Collection[str] = frozenset()) -> bool:
+    """Whether a shell reads the text at a path of a tool's arguments.
+
+    `described` are the arguments that the schema describes as lines (`described_line_arguments`). A list of
+    words is no line: a program gets each of them as it is.
+    """
+    names_on_path = [part for part in path if isinstance(part, str)]
+    if not names_on_path:
+        return False
+    key = names_on_path[-1]
+    if path[-1] != key and snake(key) not in _LISTS_OF_LINES:
+        return False
+    is_top = len(names_on_path) == 1
+    return (
+        _is_line_name(tool_name, key)
+        or (is_top and key in described)
+        or (is_top and SHELL_ARGUMENTS.get(tool_name) == key)
+    )
 
 
 def described_line_arguments(schema: Mapping[str, Any]) -> frozenset[str]:
@@ -125,7 +146,7 @@ def _lines_in_object(
         if isinstance(member, str):
             yield ShellLine(name, member, whole=top)
         elif _is_word_list(member):
-            lines = member if snake(str(key)) in _LINE_LIST_NAMES | {"lines"} else [shlex.join(member)]
+            lines = member if snake(str(key)) in _LISTS_OF_LINES else [shlex.join(member)]
             yield from (ShellLine(name, line, whole=False) for line in lines)
 
 
