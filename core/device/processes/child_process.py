@@ -14,8 +14,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import psutil
@@ -185,20 +187,23 @@ class Children:
         timeout: float,
         report: Report = no_progress,
         polite: float = POLITE_S,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> CompletedProcess:
         """Run one line in the platform's shell until it ends or `timeout` seconds are over.
 
         After the time-out, or when the calling task is cancelled, all descendants are killed. Background
-        children of a shell that has ended are not waited for.
+        children of a shell that has ended are not waited for. `variables` are added to its environment.
         """
+        environment = {**os.environ, **variables} if variables else None
         if sys.platform == "win32":
             self.running += 1
             try:
-                return await run_windows(command, folder.path, timeout, OutputBudget(self._most), report)
+                budget = OutputBudget(self._most)
+                return await run_windows(command, folder.path, timeout, budget, report, environment)
             finally:
                 self.running -= 1
         shell = shutil.which("bash") or "/bin/sh"
-        job = Job([shell, "-c", command], folder.path, timeout, report=report, polite=polite)
+        job = Job([shell, "-c", command], folder.path, timeout, environment, report=report, polite=polite)
         return await self.run(job, folder)
 
     async def run(self, job: Job, held: SafePath | None = None) -> CompletedProcess:
@@ -424,7 +429,12 @@ def launch_detached(program: list[str], environment: dict[str, str], folder: Pat
 
 
 async def run_windows(
-    command: str, folder: Path, timeout: float, budget: OutputBudget, report: Report = no_progress
+    command: str,
+    folder: Path,
+    timeout: float,
+    budget: OutputBudget,
+    report: Report = no_progress,
+    environment: dict[str, str] | None = None,
 ) -> CompletedProcess:
     """Run a line on Windows, which has no process groups; a time-out kills every descendant instead."""
     started = time.monotonic()
@@ -434,6 +444,7 @@ async def run_windows(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=folder,
+        env=environment,
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     )
     assert process.stdout is not None

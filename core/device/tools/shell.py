@@ -90,7 +90,8 @@ def time_limit(workshop: ToolContext, call: ToolCall) -> TimeLimit:
     return TimeLimit(asked, call.until - asyncio.get_running_loop().time())
 
 
-def shell_arguments(workshop: ToolContext) -> dict[str, Any]:
+def shell_arguments(workshop: ToolContext, **more: Any) -> dict[str, Any]:
+    """The input schema of a tool that runs a line; `more` are further arguments."""
     longest = workshop.config.limits.shell_timeout_s
     return object_schema(
         {
@@ -102,11 +103,21 @@ def shell_arguments(workshop: ToolContext) -> dict[str, Any]:
                 default=min(DEFAULT_TIMEOUT_S, longest),
             ),
             "working_directory": text("Where it starts; the first allowed root when left out."),
+            **more,
         },
         required=("command",),
     )
 
 
+ENV = {
+    "type": "object",
+    "description": (
+        'Variables for the line, by name. In the line "$NAME" is the value as one word, whatever it contains.'
+    ),
+    "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "maxLength": 200},
+    "additionalProperties": {"type": "string"},
+    "maxProperties": 100,
+}
 OUTPUT = {
     "stdout": text("Standard output; bytes that are not UTF-8 are replaced."),
     "stderr": text("Standard error, likewise."),
@@ -124,8 +135,9 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
         folder = await working_directory(workshop, call)
         workshop.guard.process_slot(children.running)
         limit = time_limit(workshop, call)
-        line = call.arguments["command"]
-        return await children.run_shell(line, folder, limit.seconds, call.report, limit.polite), limit
+        line, variables = call.arguments["command"], call.arguments.get("env", {})
+        finished = await children.run_shell(line, folder, limit.seconds, call.report, limit.polite, variables)
+        return finished, limit
 
     async def shell_execute(call: ToolCall) -> dict[str, Any]:
         finished, limit = await run(call)
@@ -156,7 +168,7 @@ def _shell_execute(workshop: ToolContext, run: Any) -> Tool:
             "Run a line in this machine's shell, in its own process group, and wait for it. "
             "A background process that keeps writing must redirect its output."
         ),
-        input_schema=shell_arguments(workshop),
+        input_schema=shell_arguments(workshop, env=ENV),
         output_schema=object_schema({**OUTPUT, "truncated": TRUNCATED}),
         contract=_RUNS_ANYTHING,
         run=run,
@@ -182,7 +194,7 @@ def _exec_cli(workshop: ToolContext, run: Any) -> Tool:
             "Run a line in this machine's shell and answer in the shape of UFO's LinuxAgent. "
             "A time-out kills the whole process group and gives exit code 124."
         ),
-        input_schema=shell_arguments(workshop),
+        input_schema=shell_arguments(workshop, env=ENV),
         output_schema=object_schema(shape, required=tuple(key for key in shape if key != "truncated")),
         contract=_RUNS_ANYTHING,
         run=run,

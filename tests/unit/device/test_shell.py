@@ -312,3 +312,26 @@ async def test_a_folder_swapped_for_a_link_between_check_and_start_is_noticed(tm
         await running.run_shell("touch here", held, 5)
     await running.close()
     assert os.listdir(outside) == []
+
+
+NASTY = "'; touch x; echo \" $(touch y) `touch z` \\ \n *"
+
+
+@pytest.mark.parametrize("tool", ["shell_execute", "EXEC_CLI"])
+async def test_a_variable_of_the_call_is_one_word_of_the_line_whatever_it_contains(
+    router: Router, tmp_path: Path, tool: str
+) -> None:
+    line = 'printf "%s|" "$A" "$B" "${HOME:+home}"'
+    result = await router.run(command(tool, line, env={"A": NASTY, "B": ""}), 30)
+    assert result.status is ResultStatus.SUCCESS
+    assert result.result["stdout"] == f"{NASTY}||home|"
+    assert list((tmp_path / "root").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "A=B", "1A", "A B"])
+async def test_a_variable_needs_a_name_that_a_shell_can_read(
+    router: Router, tmp_path: Path, name: str
+) -> None:
+    result = await shell(router, "touch ran", env={name: "x"})
+    assert result.status is ResultStatus.FAILURE
+    assert list((tmp_path / "root").iterdir()) == []

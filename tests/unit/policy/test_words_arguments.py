@@ -432,3 +432,14 @@ def test_hostile_arguments_are_judged_in_bounded_work(name: str):
 
 def test_a_query_too_long_to_judge_is_a_finding():
     assert [risk for _, risk, _, _ in findings_in_query("x" * 100_001)] == [HIGH]
+
+
+@pytest.mark.parametrize("tool", ["shell_execute", "run_it"])
+def test_variables_of_a_program_are_judged_as_in_a_line(tool: str):
+    plain = findings_in_call(a_tool(tool), {"command": "make", "env": {"NAME": "x; rm -rf /", "CC": "gcc"}})
+    env = {"LD_PRELOAD": "/tmp/x.so", "GIT_SSH_COMMAND": "rm -rf /srv/x"}
+    found = findings_in_call(a_tool(tool), {"command": "make", "env": env})
+    assert not [finding for finding in plain if finding.argument == "env" and finding.risk is not Risk.LOW]
+    in_variables = {finding.text: finding.risk for finding in found if finding.argument == "env"}
+    assert in_variables["Sets LD_PRELOAD, which decides what programs run"] is Risk.MEDIUM
+    assert in_variables["Deletes folders with everything in them"] is Risk.HIGH
