@@ -53,7 +53,10 @@ PlanOption = Annotated[bool, typer.Option("--plan", help="Show what would happen
 InputOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--input", metavar="KEY=VALUE", help="A value of an input of the batch; a secret one as KEY=@FILE."
+        "--input",
+        metavar="KEY=VALUE",
+        help="A value of an input of the batch; a secret one as KEY=@FILE. "
+        "Of a file, the last line end is left out.",
     ),
 ]
 
@@ -69,7 +72,9 @@ def run(
     input_stdin: Annotated[
         str | None,
         typer.Option(
-            "--input-stdin", metavar="KEY", help="The input whose value is read from standard input."
+            "--input-stdin",
+            metavar="KEY",
+            help="The input whose value is read from standard input, without its last line end.",
         ),
     ] = None,
     plan: PlanOption = False,
@@ -329,7 +334,17 @@ def input_values(batch: Batch, words: list[str]) -> dict[str, Any]:
                 f"{name.removesuffix(':')} is secret, and a command line can be read by others: "
                 f"write {name}=@FILE, or --input-stdin {name.removesuffix(':')}."
             )
-    return parse_arguments(words, {"type": "object", "properties": properties})
+    values = parse_arguments(words, {"type": "object", "properties": properties})
+    from_file = {name for name, _, value in (word.partition("=") for word in words) if value.startswith("@")}
+    return {
+        name: without_line_end(value) if name in from_file and isinstance(value, str) else value
+        for name, value in values.items()
+    }
+
+
+def without_line_end(text: str) -> str:
+    """The text of a file or of standard input as a value: without its last line end, if it ends with one."""
+    return text.removesuffix("\r\n") if text.endswith("\r\n") else text.removesuffix("\n")
 
 
 async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
@@ -341,12 +356,14 @@ async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
     if name not in batch.inputs:
         raise BadInput(f"{name} is no input of this batch.")
     try:
-        text = await asyncio.to_thread(sys.stdin.read, LARGEST + 1)
+        # Bytes, because text would lose the difference between line ends.
+        data = await asyncio.to_thread(sys.stdin.buffer.read, LARGEST + 1)
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise BadInput(f"Standard input cannot be read: {fault_words(error)}") from error
-    if len(text) > LARGEST:
-        raise BadInput(f"The value of {name} is longer than {LARGEST:,} characters.", ErrorCode.TOO_LARGE)
-    value = text.removesuffix("\n").removesuffix("\r")
+    if len(data) > LARGEST:
+        raise BadInput(f"The value of {name} is longer than {LARGEST:,} bytes.", ErrorCode.TOO_LARGE)
+    value = without_line_end(text)
     if batch.inputs[name].type == "string":
         return {name: value}
     try:

@@ -173,8 +173,8 @@ steps:
 
 
 def resumed(served: Home, place: Path, number: str, token: str) -> Any:
-    """Resume a run with this token: it has to be the one with which the run was started."""
-    (place / "again").write_text(token)
+    """Resume a run with this token, from a file of one line: it has to be the one of the run's start."""
+    (place / "again").write_text(f"{token}\n")
     return run(served, "resume", number, "--input", f"token=@{place / 'again'}", "--json")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,27 @@ async def test_a_pattern_of_devices_narrows_the_targets_of_a_batch(
     wanted = [device.name for device in make_devices() if device.name.startswith(("lab-", "db-"))]
     assert chosen == {name for name in wanted if not targets or name.startswith("lab-")}
     assert len({name.split("-")[0] for name in wanted}) == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("tok\n", "tok"),
+        ("tok\r\n", "tok"),
+        ("tok", "tok"),
+        ("tok\n\n", "tok\n"),
+        ("tok\r", "tok\r"),
+        ("a\r\nb\n", "a\r\nb"),
+        ("\n", ""),
+    ],
+)
+async def test_a_file_and_standard_input_give_the_same_value_without_one_last_line_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, value: str
+):
+    batch = Batch.model_validate({**BATCH.model_dump(by_alias=True), "inputs": {"tok": {"type": "string"}}})
+    file = tmp_path / "tok"
+    file.write_bytes(written.encode())
+    assert runs.input_values(batch, [f"tok=@{file}"]) == {"tok": value}
+    with file.open(encoding="utf-8") as end:
+        monkeypatch.setattr(sys, "stdin", end)
+        assert await runs.value_from_stdin(batch, "tok") == {"tok": value}
