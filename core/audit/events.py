@@ -841,10 +841,15 @@ class AllResumed(Event):
 
 @_event
 class JournalRecovered(Event):
-    """The journal took over entries from the spool; `lost` records were removed by a power cut."""
+    """The journal took over entries from the spool; `lost` records are missing between them.
+
+    `refused` records were not this journal's own, and not taken; `set_aside` is the file that keeps them.
+    """
 
     kind = Kind.JOURNAL_RECOVERED
     entries: int
     torn_bytes: int
     lost: int = 0
     spool: str = ""
+    refused: int = 0
+    set_aside: str = ""

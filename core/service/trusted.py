@@ -111,7 +111,7 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
     """
     key = journal.public_key.public_bytes_raw().hex()
     operators = Operators(home.operators)
-    notes = operators.restore(
+    notes = journal.notes + operators.restore(
         await _entries(journal, f"kind:{Kind.OPERATOR_REGISTERED},{Kind.OPERATOR_REMOVED}")
     )
     gate = ChangeGate(operators, key)
