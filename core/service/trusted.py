@@ -126,8 +126,8 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
     def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
         return signed_change(entry, kind, operators, history)
 
-    text, problem = await _accepted_policy(journal, signed_in)
-    accepted = await _accepted_settings(journal, signed_in)
+    text, problem = await _accepted_policy(journal, signed_in, notes)
+    accepted = await _accepted_settings(journal, signed_in, notes)
     settings = home.settings()
     notes += [problem] if problem else []
     stopped = await _standing_stop(journal, signed_in, notes)
@@ -178,7 +178,7 @@ async def _standing_stop(journal: Journal, signed_in: SignedIn, notes: list[str]
     return f"Everything was stopped by {stop.actor} at {when} UTC; resume to go on."
 
 
-async def _accepted_policy(journal: Journal, signed_in: SignedIn) -> tuple[str, str]:
+async def _accepted_policy(journal: Journal, signed_in: SignedIn, notes: list[str]) -> tuple[str, str]:
     """The accepted policy text, and its problem or an empty string.
 
     That is the newest signed text, tightened by later unsigned texts (`_tightened`).
@@ -194,6 +194,8 @@ async def _accepted_policy(journal: Journal, signed_in: SignedIn) -> tuple[str, 
                 return await _tightened(journal, sha, later)
             if entry.body.get("signed") is None:
                 later.append(sha)
+            else:
+                notes.append(_not_counted("A policy was accepted", entry))
         before = page.next_before
         if before is None:
             return await _tightened(journal, text_digest(text), later)
@@ -227,17 +229,23 @@ async def _text(journal: Journal, sha: str) -> str:
     return (await journal.get_blob(sha)).decode()
 
 
-async def _accepted_settings(journal: Journal, signed_in: SignedIn) -> dict[str, Any]:
+async def _accepted_settings(journal: Journal, signed_in: SignedIn, notes: list[str]) -> dict[str, Any]:
     accepted = loosening_settings(Settings())
     kinds = f"kind:{Kind.SETTINGS_ACCEPTED},{Kind.LISTENING_CHANGED} quarterdeck.change"
     for entry in await _entries(journal, kinds):
-        if entry.kind is Kind.SETTINGS_ACCEPTED:
-            change = signed_in(entry, ChangeKind.SETTINGS)
-            accepted = {**accepted, **change.after} if change else accepted
-        elif "problem" not in entry.body:
-            change = signed_in(entry, ChangeKind.LISTENING)
-            accepted = {**accepted, "listen": change.after["address"]} if change else accepted
+        is_settings = entry.kind is Kind.SETTINGS_ACCEPTED
+        if not is_settings and "problem" in entry.body:
+            continue
+        change = signed_in(entry, ChangeKind.SETTINGS if is_settings else ChangeKind.LISTENING)
+        if change is None:
+            notes.append(_not_counted("A setting was accepted", entry))
+        else:
+            accepted |= change.after if is_settings else {"listen": change.after["address"]}
     return accepted
+
+
+def _not_counted(what: str, entry: Entry) -> str:
+    return f"{what} without a valid signature (entry {entry.seq}): that does not count."
 
 
 async def _entries(journal: Journal, query: str) -> list[Entry]:

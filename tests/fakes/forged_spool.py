@@ -15,7 +15,8 @@ from core.home import Home
 # Writes a record: its number, and the entry.
 Pen = Callable[[int, Parts], bytes]
 
-_AT = "2026-12-01T00:00:00.000000Z"
+# Long ago: the journal raises it to the time of its last entry, the earliest that there can be.
+_AT = "2020-01-01T00:00:00.000000Z"
 _NUMBER = struct.Struct("<Q")
 # Mark, checksum, two lengths; the number follows.
 _BEFORE_NUMBER = 16
