@@ -274,6 +274,7 @@ async def test_files_that_say_more_than_the_journal_let_nothing_more_run(day: Da
     home.policy.write_text(LAX)
     settings = home.path / "settings.toml"
     settings.write_text(settings.read_text().replace("127.0.0.1:0", "0.0.0.0:0"))
+    (home.device_state / "device.toml").write_text('roots = ["/"]\n')
     # A draft of the window, and its memory of what it showed, are read by the window alone.
     (home.path / "window.ini").write_text("[policy]\ndraft=" + json.dumps(LAX) + "\n")
     (home.batches / "clean.yaml").write_text(
