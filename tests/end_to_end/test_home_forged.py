@@ -157,6 +157,7 @@ async def test_a_signed_policy_that_was_replaced_does_not_come_back(day: Day, pe
         assert status.profile is Profile.GUARDED
         assert "Rule anything" in "\n".join(status.pending)
         assert not await runs_unasked(console, command=f"touch {tmp_path / 'touched'}")
+        assert "1 record (policy_saved)" in run(day.home, "service", "status").out
         await told(console, day.home, "policy_saved")
     assert not (tmp_path / "touched").exists()
     assert run(day.home, "audit", "verify").code == 0
