@@ -257,14 +257,15 @@ class GrantBook:
     ) -> list[str]:
         """Rebuild the grants from journal entries, oldest first.
 
-        Returns the ids of the grants that `is_valid` rejects; those are left out.
+        Returns the ids of the grants that do not count and are left out: `is_valid` rejects them, they were
+        given before under the same id, or could not have been given at the time of their entry.
         """
         invalid: list[str] = []
         for entry in entries:
             self._advance_clock(datetime.fromisoformat(entry.time))
             if entry.kind is Kind.GRANT_GIVEN:
                 signed = SignedGrant.model_validate(GrantGiven.read_with(entry.body, "signed").signed)
-                if not is_valid(signed):
+                if not self._could_be_given(signed.terms, entry) or not is_valid(signed):
                     invalid.append(signed.terms.id)
                     continue
                 self._put(Grant(terms=signed.terms, given_at=entry.time, words=scope_words(signed.terms)))
@@ -274,6 +275,11 @@ class GrantBook:
                 revoked = GrantRevoked.read_with(entry.body, "grant")
                 self._change(revoked.grant, revoked_at=entry.time, revoked_by=entry.actor)
         return invalid
+
+    def _could_be_given(self, terms: GrantTerms, entry: Entry) -> bool:
+        """Whether the grant is new at this entry, and ends in the time that a grant may last."""
+        lasts = (_ends(terms.expires) - datetime.fromisoformat(entry.time)).total_seconds()
+        return terms.id not in self._grants and 0 < lasts <= LONGEST_DAYS * 86_400
 
     def all(self) -> list[Grant]:
         """Every grant, newest first, including those that are over."""

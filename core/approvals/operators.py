@@ -9,7 +9,8 @@ programs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,16 +22,32 @@ from core.approvals.grants import SignedGrant
 from core.approvals.models import Operator
 from core.approvals.operator_keys import verify_statement
 from core.audit.entries import Entry, Kind
-from core.changes import Change, ChangeKind, SignedChange, SignedIdentity
+from core.canonical_json import digest_of
+from core.changes import Change, ChangeKind, ChangeStatement, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
 from core.files import read_own_text, write_atomic
 from core.home import OPERATOR_NAME
-from core.statements import SignedStatement, verify_signature
+from core.statements import SignedStatement, check_time, verify_signature
 
 log = structlog.get_logger(__name__)
 
 MOST_OPERATORS = 100
 LARGEST_FILE = 1 << 20
+
+Holds = Callable[[Entry, ChangeStatement], bool]
+
+
+@dataclass(slots=True)
+class _Term:
+    """When an operator's key counted: from the entry `first` until the entry `last`, if there is one."""
+
+    public_key: str
+    first: int
+    last: int | None = None
+
+    def covers(self, seq: int) -> bool:
+        """Whether the key counted at the entry of this number."""
+        return self.first < seq and (self.last is None or seq < self.last)
 
 
 def adding(operator: Operator) -> Change:
@@ -54,63 +71,93 @@ class Operators:
         self._operators: dict[str, Operator] = {}
         # True once a first operator was registered, even if removed: every later one needs a signature.
         self._had_operator = False
-        # All keys that operators ever had: changes that a removed operator signed stay valid.
-        self._all_keys: dict[str, set[str]] = {}
+        # The terms of every operator of the journal: what a removed operator signed before stays valid.
+        self._terms: dict[str, list[_Term]] = {}
 
-    def restore(self, entries: Iterable[Entry]) -> list[str]:
+    def restore(self, entries: Iterable[Entry], holds: Holds) -> list[str]:
         """Rebuild the operators from journal entries, oldest first.
 
+        `holds` says whether a statement in an entry is of this home, in its time and used for the first time.
         Returns sentences on the registrations, and on the entries of `operators.json`, that do not count.
 
         Raises:
             JournalCorrupt: an entry about operators does not have the form that the service writes.
         """
         ignored: list[str] = []
+        endorsed: set[str] = set()
         try:
             for entry in entries:
                 if entry.kind is Kind.OPERATOR_REGISTERED:
-                    ignored += self._restore_operator(entry)
+                    ignored += self._restore_operator(entry, holds, endorsed)
                 elif entry.kind is Kind.OPERATOR_REMOVED:
-                    self._operators.pop(str(entry.body["operator"]), None)
+                    ignored += self._restore_removal(entry, holds)
         except (ValidationError, KeyError, TypeError) as error:
             raise JournalCorrupt(f"The journal's entries about operators cannot be read: {error}") from error
         return [*ignored, *self._compare_copy()]
 
-    def _restore_operator(self, entry: Entry) -> list[str]:
+    def _restore_operator(self, entry: Entry, holds: Holds, endorsed: set[str]) -> list[str]:
         operator = Operator.model_validate(entry.body["operator"])
-        signed = entry.body.get("signed") or entry.body.get("signed_by")
-        if self._had_operator and not self._endorsed(operator, signed):
+        if self.is_registered(operator):
+            return []
+        valid = (
+            not self._had_operator
+            or self._signed_now(entry, adding(operator), holds)
+            or self._endorsed(entry, operator, endorsed)
+        )
+        if not valid:
             return [f"Operator {operator.name} (entry {entry.seq}) was registered without a valid signature."]
-        self._register(operator.model_copy(update={"registered_at": operator.registered_at or entry.time}))
+        registered = operator.model_copy(update={"registered_at": operator.registered_at or entry.time})
+        self._register(registered, entry.seq)
         return []
 
-    def _register(self, operator: Operator) -> None:
+    def _restore_removal(self, entry: Entry, holds: Holds) -> list[str]:
+        operator = self._operators.get(str(entry.body["operator"]))
+        if operator is None:
+            return []
+        if not self._signed_now(entry, removing(operator), holds):
+            return [f"Operator {operator.name} was removed without a valid signature (entry {entry.seq})."]
+        del self._operators[operator.name]
+        self._terms[operator.name][-1].last = entry.seq
+        return []
+
+    def _register(self, operator: Operator, seq: int) -> None:
         self._had_operator = True
         self._operators[operator.name] = operator
-        self._all_keys.setdefault(operator.name, set()).add(operator.public_key)
+        self._terms.setdefault(operator.name, []).append(_Term(operator.public_key, seq))
 
-    def _endorsed(self, operator: Operator, signed: object) -> bool:
-        """Whether an operator registered at that time signed this registration.
-
-        Accepts a signed change, and the signed statement of earlier versions.
-        """
-        if not isinstance(signed, dict):
-            return False
+    def _signed_now(self, entry: Entry, change: Change, holds: Holds) -> bool:
+        """Whether an operator registered at the time of the entry signed this change there."""
         try:
-            if "change" in signed.get("statement", {}):
-                change = SignedChange.model_validate(signed)
-                author = self._operators.get(change.statement.approver)
-                return (
-                    author is not None
-                    and change.statement.change == adding(operator)
-                    and verify_signature(change.statement, change.signature, author.public_key)
-                )
-            statement = SignedStatement.model_validate(signed)
+            signed = SignedChange.model_validate(entry.body.get("signed"))
         except ValidationError:
             return False
-        author = self._operators.get(statement.statement.approver)
-        names_operator = statement.statement.approval == f"operator:{operator.name}"
-        return author is not None and names_operator and verify_statement(statement, author.public_key)
+        author = self._operators.get(signed.statement.approver)
+        return (
+            author is not None
+            and signed.statement.change == change
+            and holds(entry, signed.statement)
+            and verify_signature(signed.statement, signed.signature, author.public_key)
+        )
+
+    def _endorsed(self, entry: Entry, operator: Operator, endorsed: set[str]) -> bool:
+        """Whether an operator registered at that time endorsed this one, in the form of earlier versions.
+
+        Its statements had no nonce; `endorsed` are the signatures that were used so far.
+        """
+        try:
+            signed = SignedStatement.model_validate(entry.body.get("signed_by"))
+            check_time(signed.statement.expires, now=datetime.fromisoformat(entry.time))
+        except (ValidationError, Refused):
+            return False
+        author = self._operators.get(signed.statement.approver)
+        wished = digest_of({"name": operator.name, "public_key": operator.public_key})
+        named = (signed.statement.approval, signed.statement.request_digest)
+        if author is None or named != (f"operator:{operator.name}", wished):
+            return False
+        if signed.signature in endorsed or not verify_statement(signed, author.public_key):
+            return False
+        endorsed.add(signed.signature)
+        return True
 
     def _compare_copy(self) -> list[str]:
         """Report operators that only `operators.json` names, and write the file again from the journal."""
@@ -197,7 +244,8 @@ class Operators:
     def add(self, operator: Operator) -> Operator:
         """Register an operator; the caller has journalled the registration."""
         registered = operator.model_copy(update={"registered_at": datetime.now(UTC).isoformat()})
-        self._register(registered)
+        self._had_operator = True
+        self._operators[registered.name] = registered
         self._write()
         return registered
 
@@ -222,10 +270,12 @@ class Operators:
         """
         return self._signer(signed.statement.approver, signed.statement, signed.signature)
 
-    def ever_signed(self, signed: SignedChange) -> bool:
-        """Whether a present or former operator of this home signed this change."""
-        keys = self._all_keys.get(signed.statement.approver, ())
-        return any(verify_signature(signed.statement, signed.signature, key) for key in keys)
+    def signed_at(self, signed: SignedChange, seq: int) -> bool:
+        """Whether an operator who was registered at the entry of this number signed this change."""
+        return any(
+            term.covers(seq) and verify_signature(signed.statement, signed.signature, term.public_key)
+            for term in self._terms.get(signed.statement.approver, ())
+        )
 
     def check_identity(self, signed: SignedIdentity) -> Operator:
         """The operator who signed this identity.

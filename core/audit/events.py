@@ -110,6 +110,11 @@ def event_of(entry: NewEntry) -> Event:
     return _EVENTS[entry.kind].read(entry.body)
 
 
+def kinds_with(key: str) -> list[Kind]:
+    """The kinds of entries whose bodies may have this key."""
+    return [kind for kind, event in _EVENTS.items() if any(rule.key == key for rule in event._rules)]
+
+
 def _default_of(spec: Field[Any]) -> Callable[[], Any] | None:
     """A function that returns the default of a field; None if the field is always written."""
     if spec.default_factory is not MISSING:
@@ -872,10 +877,15 @@ class LossAccepted(Event):
 
 @_event
 class JournalRecovered(Event):
-    """The journal took over entries from the spool; `lost` records were removed by a power cut."""
+    """The journal took over entries from the spool; `lost` records are missing between them.
+
+    `refused` records were not this journal's own, and not taken; `set_aside` is the file that keeps them.
+    """
 
     kind = Kind.JOURNAL_RECOVERED
     entries: int
     torn_bytes: int
     lost: int = 0
     spool: str = ""
+    refused: int = 0
+    set_aside: str = ""

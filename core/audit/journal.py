@@ -33,8 +33,8 @@ from core.audit.prove import prove
 from core.audit.query import Query, parse_query
 from core.audit.run_search import FoundRuns, search_runs
 from core.audit.search import entries_of_run, facets_of, histogram_of, search, search_numbers
-from core.audit.spool import SPOOL, Spool
-from core.audit.spool_recovery import check_recoverable, log_path, recover
+from core.audit.spool import SPOOL, Spool, SpoolKey
+from core.audit.spool_recovery import Recovery, check_recoverable, log_path, recover
 from core.audit.store import DATABASE, Store, journal_error
 from core.audit.verify import verify_home
 from core.audit.writer import Group, Writer
@@ -51,13 +51,14 @@ class Journal:
     """An open journal. Make one with `Journal.open`; use it on the event loop it was opened on."""
 
     def __init__(
-        self, folder: Path, key: Ed25519PrivateKey, store: Store, spool: Spool, recovered: int
+        self, folder: Path, key: Ed25519PrivateKey, store: Store, spool: Spool, recovery: Recovery
     ) -> None:
         """Called by `open`, which has done the blocking work."""
         self.folder = folder
         self._public_key = key.public_key()
         self._store = store
-        self._recovered = recovered
+        self._spool_key = spool.key
+        self._recovery = recovery
         self._loop = asyncio.get_running_loop()
         self._watchers: list[Callable[[], None]] = []
         self._noted = self._delivered = 0
@@ -76,7 +77,7 @@ class Journal:
             JournalCorrupt: the journal is damaged, truncated, or signed with another key.
             JournalUnavailable: it cannot be written, or another program has it open.
         """
-        opened: list[tuple[Store, Spool, int]] = []
+        opened: list[tuple[Store, Spool, Recovery]] = []
         try:
             await in_thread(lambda: opened.append(_open(folder, key, name)))
         except asyncio.CancelledError:
@@ -100,8 +101,13 @@ class Journal:
             error=failure.message if failure is not None else None,
             entries=self._store.size,
             queued=self._writer.queued,
-            recovered=self._recovered,
+            recovered=self._recovery.records,
         )
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about what the journal's files had when it was opened, and what was not taken."""
+        return list(self._recovery.notes)
 
     async def append(self, entry: NewEntry) -> Entry:
         """Write one entry; returns when it is durable.
@@ -314,6 +320,7 @@ class Journal:
             self.folder,
             self._public_key,
             self._writer,
+            self._spool_key,
             progress=progress,
             stop=stop,
             indexes=indexes,
@@ -376,14 +383,14 @@ def _entry(connection: sqlite3.Connection, seq: int) -> Entry:
     return decode(row[0])
 
 
-def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool, int]:
+def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool, Recovery]:
     database, spool_path = folder / DATABASE, folder / SPOOL
     missing = not spool_path.exists()
     with contextlib.ExitStack() as opened:
         if database.exists():
             _check_writable(database)
             # The spool's lock comes first, so that no other program changes the files while they are checked.
-            spool = Spool(spool_path)
+            spool = Spool(spool_path, SpoolKey(key))
             opened.callback(_close_spool, spool, missing)
             check_recoverable(database, key.public_key())
             store = Store(database, key, name)
@@ -393,12 +400,12 @@ def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool
             # The database comes first: a spool alone, left by a crash, would count as a removed journal.
             store = Store(database, key, name)
             opened.callback(store.close)
-            spool = Spool(spool_path)
+            spool = Spool(spool_path, SpoolKey(key))
             opened.callback(_close_spool, spool, False)
-        recovered = recover(store, spool, missing and store.size > 0)
+        recovery = recover(store, spool, missing and store.size > 0)
         store.upgrade()
         opened.pop_all()
-    return store, spool, recovered
+    return store, spool, recovery
 
 
 def _close_spool(spool: Spool, made: bool) -> None:

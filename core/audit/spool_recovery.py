@@ -1,13 +1,15 @@
 """Recovers a journal after a crash: checks its files before SQLite changes them, then commits the spool.
 
 `check_recoverable` refuses a journal that SQLite would restore to an older state, so that no checkpoint is
-signed over missing entries. `recover` commits the spool's records that the journal lacks, in order and once.
+signed over missing entries. `recover` commits the spool's records that the journal lacks, in order and once,
+and only those that carry the MAC of this journal.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -15,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from core.audit.encode import Parts, UnknownKind, decode, encode_parts
 from core.audit.events import JournalRecovered
 from core.audit.head_file import HEAD_FILE, KnownHead, check_known, read_head_file
-from core.audit.spool import Record, Spool, Spooled
+from core.audit.spool import Foreign, Record, Spool, Spooled, next_numbers, read_records
 from core.audit.store import (
     Head,
     Store,
@@ -29,7 +31,8 @@ from core.audit.store import (
 )
 from core.audit.wal import WriteAheadLog, read_log
 from core.audit.writer import GROUP_ENTRIES
-from core.errors import JournalCorrupt
+from core.errors import JournalCorrupt, JournalUnavailable
+from core.files import create_new, sync_folder
 from core.ids import now_utc
 
 
@@ -86,44 +89,102 @@ def check_newest(known: KnownHead | None, head: Head, log: WriteAheadLog, databa
         )
 
 
-def recover(store: Store, spool: Spool, missing: bool = False) -> int:
-    """Commit the spool's records that the journal lacks; returns their number.
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening a journal took from its spool: the number of records, and sentences about the rest."""
 
-    A torn last record was never acknowledged, and is dropped. If records were recovered, or the spool was
-    `missing`, a `journal_recovered` entry is written in the same transaction as the last recovered records.
-    It also states how many records a power cut removed from the middle.
+    records: int
+    notes: tuple[str, ...] = ()
+
+
+def recover(store: Store, spool: Spool, missing: bool = False) -> Recovery:
+    """Commit the spool's own records that the journal lacks, and use up their numbers.
+
+    A torn last record was never acknowledged, and is dropped. Foreign records are not taken: a copy of the
+    spool is set aside. If there were any of either, or the spool was `missing`, a `journal_recovered` entry
+    is written in the same transaction as the last recovered records. It also states how many records are
+    missing between them.
 
     Raises:
         JournalCorrupt: the spool is damaged, or a whole record is not an entry; the spool stays unchanged.
-        JournalUnavailable: the journal cannot be written; the spool stays unchanged.
+        JournalUnavailable: the journal or the copy cannot be written; the spool stays unchanged.
     """
-    spooled = spool.read(old=store.head.checkpoint.kept is None)
+    data = spool.path.read_bytes()
+    spooled = read_records(data, spool.key, old=store.head.checkpoint.kept is None)
     done = store.head.spool_done
     check_spool(spooled, done, spool.path)
     fresh = spooled.fresh(done)
+    refused = spooled.refused(done)
+    # Before any commit: an attempt that ends early leaves the records for the next one.
+    aside = _set_aside(data, spool.path) if refused else None
     recovered = JournalRecovered(
         entries=len(fresh),
         torn_bytes=spooled.torn_bytes,
         lost=spooled.lost(done),
         spool="missing" if missing else "",
+        refused=len(refused),
+        set_aside=aside.name if aside is not None else "",
     )
     latest = store.last_time
-    chunks = [fresh[start : start + GROUP_ENTRIES] for start in range(0, len(fresh), GROUP_ENTRIES)]
-    if missing and not chunks:
-        chunks = [[]]
+    chunks = [fresh[start : start + GROUP_ENTRIES] for start in range(0, len(fresh), GROUP_ENTRIES)] or [[]]
+    used = next_numbers(max([done, *(record.number for record in spooled.records)]))
     for number, chunk in enumerate(chunks, 1):
         parts: list[Parts] = []
         for record in chunk:
             part, latest = _checked(record, latest, spool)
             parts.append(part)
-        if number == len(chunks):
+        if number < len(chunks):
+            store.commit(parts, chunk[-1].number)
+            continue
+        if fresh or missing or refused:
             latest = max(latest, now_utc())
             parts.append(encode_parts(recovered.entry("service"), latest))
-        store.commit(parts, chunk[-1].number if chunk else done)
+        store.commit(parts, used)
     store.last_time = latest
-    spool.start_after(max([done, *(record.number for record in spooled.records)]))
+    spool.start_after(used)
     spool.empty(always=True)
-    return len(fresh)
+    notes = (refused_words(refused, f"They were not taken, and are kept in {aside.name}."),) if aside else ()
+    return Recovery(len(fresh), notes)
+
+
+def refused_words(refused: list[Foreign], then: str) -> str:
+    """Sentences about foreign records, for people; `then` says what becomes of them."""
+    kinds = ", ".join(dict.fromkeys(_kind_of(one.record) for one in refused))
+    count = f"1 record ({kinds})" if len(refused) == 1 else f"{len(refused):,} records ({kinds})"
+    if all(one.earlier for one in refused):
+        whose = (
+            "nothing shows who wrote: an earlier version of Quarterdeck that was killed, or another program"
+        )
+    else:
+        whose = "this journal's service did not write: another program put them there"
+    return f"journal.spool has {count} that {whose}. {then}"
+
+
+def _kind_of(record: Record) -> str:
+    """The kind of a record's entry, from the closed list: other words of a foreign record are not shown."""
+    try:
+        return decode(record.parts.with_seq(0)).kind.value
+    except JournalCorrupt:
+        return "no entry"
+
+
+def _set_aside(data: bytes, path: Path) -> Path:
+    """Keep a copy of the spool beside it, and return where.
+
+    Raises:
+        JournalUnavailable: the copy cannot be written.
+    """
+    stamp = now_utc().replace("-", "").replace(":", "").replace(".", "-")
+    aside = path.with_name(f"{path.name}.refused-{stamp}")
+    try:
+        create_new(aside, data)
+        sync_folder(aside.parent)
+    except OSError as error:
+        raise JournalUnavailable(
+            f"The spool {path} has records of another program, and cannot be kept as {aside}:"
+            f" {error.strerror}."
+        ) from error
+    return aside
 
 
 def check_spool(spooled: Spooled, done: int, path: Path) -> None:

@@ -5,7 +5,7 @@ The checks, in order:
 - every entry in one pass: numbers without gaps, times that never decrease, the leaf hash of the stored bytes,
   the stored subtree roots, root and signature at each checkpoint, and every blob that an entry names;
 - the head is the newest that the head file knows of, and would survive a crash through the write-ahead log;
-- the spool;
+- the spool, and that its records are this journal's own;
 - the blobs that no entry names.
 Meanwhile SQLite's integrity check, on another thread, compares every index with the entries.
 """
@@ -35,8 +35,8 @@ from core.audit.checkpoint import Checkpoint, Kept, read_checkpoint
 from core.audit.head_file import HEAD_FILE, KnownHead, missing_after, order, read_head_file
 from core.audit.merkle import SUBTREE_LEAVES, Frontier
 from core.audit.models import VerifyReport
-from core.audit.spool import SPOOL, read_records
-from core.audit.spool_recovery import check_newest, check_spool, log_path, read_if_there
+from core.audit.spool import SPOOL, SpoolKey, read_records
+from core.audit.spool_recovery import check_newest, check_spool, log_path, read_if_there, refused_words
 from core.audit.store import (
     CHECKPOINT_EVERY,
     DATABASE,
@@ -97,14 +97,16 @@ def verify_folder(
     stop: threading.Event | None = None,
     indexes: bool = True,
     against: Checkpoint | None = None,
+    spool_key: SpoolKey | None = None,
 ) -> VerifyReport:
     """Verify the journal of a home folder that no program has open. Changes nothing there. Blocks.
 
     Without `indexes`, the database indexes are not checked against the entries, which is the larger part of
     the time. `against` is a checkpoint of this journal that the operator stored elsewhere: its entries must
-    still exist.
+    still exist. Without `spool_key`, which needs the journal's private key, nothing tells whether records in
+    the spool, which are no entries yet, are the journal's own.
     """
-    return verify_home(folder, public_key, None, progress, stop, indexes, against)
+    return verify_home(folder, public_key, None, spool_key, progress, stop, indexes, against)
 
 
 def verify_what_is_left(folder: Path, public_key: Ed25519PublicKey) -> VerifyReport:
@@ -112,13 +114,14 @@ def verify_what_is_left(folder: Path, public_key: Ed25519PublicKey) -> VerifyRep
 
     For a journal that no program has open. Changes nothing there. Blocks.
     """
-    return verify_home(folder, public_key, None, what_is_left=True)
+    return verify_home(folder, public_key, None, None, what_is_left=True)
 
 
 def verify_home(
     folder: Path,
     public_key: Ed25519PublicKey,
     writer: Writer | None,
+    spool_key: SpoolKey | None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     indexes: bool = True,
@@ -132,7 +135,7 @@ def verify_home(
     Blocks. Problems of the journal are reported in the result, never raised.
     """
     started = time.monotonic()
-    check = _Check(folder, public_key, progress, stop, against)
+    check = _Check(folder, public_key, spool_key, progress, stop, against)
     problem: str | None = None
     first_bad: int | None = None
     try:
@@ -167,6 +170,7 @@ class _Check:
         self,
         folder: Path,
         key: Ed25519PublicKey,
+        spool_key: SpoolKey | None,
         progress: Progress | None,
         stop: threading.Event | None,
         against: Checkpoint | None,
@@ -174,6 +178,7 @@ class _Check:
         self._folder = folder
         self._path = folder / DATABASE
         self._key = key
+        self._spool_key = spool_key
         self._progress = progress or (lambda done, total: None)
         self._stop = stop or threading.Event()
         self._store = Blobs(folder / BLOBS)
@@ -308,7 +313,11 @@ class _Check:
         old = head.checkpoint.kept is None
         if files.spool is None and head.checkpoint.size and not old:
             raise _Bad(f"{self._folder / SPOOL} is missing, with any entries on their way into the journal.")
-        check_spool(read_records(files.spool or b"", old), head.spool_done, self._folder / SPOOL)
+        spooled = read_records(files.spool or b"", self._spool_key, old)
+        check_spool(spooled, head.spool_done, self._folder / SPOOL)
+        if refused := spooled.refused(head.spool_done):
+            then = "They are no part of the journal; the next start does not take them, and sets them aside."
+            raise _Bad(refused_words(refused, then))
 
     def _first_page(self, files: _Files) -> None:
         """Check what SQLite does not check: the header, and bytes after the last page."""

@@ -6,15 +6,19 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.broken_text import fault_words
 from core.cli.output import as_json, error_json, facts, say
 from core.cli.session import actor
 from core.cli.signing import KeySource, note_difference, sign_as, unlock_one_of
-from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, ServiceError
+from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, JournalError, ServiceError
 from core.home import Home, HomeLock
 from core.service import exit_codes
 from core.service.rpc.client import RemoteConsole
+
+if TYPE_CHECKING:
+    from core.audit.spool import SpoolKey
 
 
 async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) -> int:
@@ -102,7 +106,9 @@ def _verify_files(home: Home, note: str | None) -> dict[str, object]:
             stack.enter_context(HomeLock(home))
         key = load_public_key(home.keys / "journal.pub")
         against = read_checkpoint(note, key) if note is not None else None
-        report = verify_folder(home.path, key, against=against).model_dump(mode="json")
+        report = verify_folder(
+            home.path, key, against=against, spool_key=_spool_key(home.keys / "journal.key")
+        ).model_dump(mode="json")
         # Programs that read this know null here, where a service answers with an empty text.
         return {**report, "problem": report["problem"] or None}
 
@@ -118,6 +124,19 @@ def _owned(home: Home) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _spool_key(path: Path) -> SpoolKey | None:
+    """The key of the spool's records; None without the journal's private key, as beside a copy."""
+    from core.audit.checkpoint import load_or_create_journal_key
+    from core.audit.spool import SpoolKey
+
+    if not path.exists():
+        return None
+    # A key that cannot be used is named by the start of the service; the entries are verified without it.
+    with contextlib.suppress(JournalError):
+        return SpoolKey(load_or_create_journal_key(path))
+    return None
 
 
 def _words(report: dict[str, object], good: bool) -> str:

@@ -36,6 +36,8 @@ def service_start(
         else:
             words = "A service was running already" if before.running else "The service has started"
             say(f"{words}: process {status.pid}, home {status.home}.")
+            for note in status.notes:
+                say(note)
         return exit_codes.DONE
 
     raise typer.Exit(asyncio.run(work()))
@@ -90,6 +92,8 @@ def service_status_command(context: typer.Context) -> None:
         ("Problem", status.problem),
     ]
     say(facts(pairs))
+    for note in status.notes:
+        say(note)
     raise typer.Exit(code)
 
 

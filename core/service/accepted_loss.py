@@ -24,7 +24,7 @@ from core.changes import Change, ChangeKind, Proposal, SignedChange
 from core.errors import BadInput, ErrorCode, Refused
 from core.files import read_own_text
 from core.home import Home
-from core.service.changes import ChangeGate
+from core.service.changes import SIGNED_KINDS, ChangeGate, SignatureHistory
 
 _OPERATORS: TypeAdapter[list[Operator]] = TypeAdapter(list[Operator])
 
@@ -37,6 +37,7 @@ class LossProposal:
     key: Ed25519PrivateKey
     proposal: Proposal
     operators: Operators
+    history: SignatureHistory
 
 
 def propose(home: Home) -> LossProposal:
@@ -64,16 +65,17 @@ def propose(home: Home) -> LossProposal:
     ]
     home_key = key.public_key().public_bytes_raw().hex()
     proposal = Proposal(home=home_key, change=change, needs_signature=True, difference=difference)
-    return LossProposal(loss, key, proposal, _operators_left(home))
+    history = SignatureHistory.of(home_key, entries_left(home.path, SIGNED_KINDS))
+    return LossProposal(loss, key, proposal, _operators_left(home, history), history)
 
 
-def _operators_left(home: Home) -> Operators:
+def _operators_left(home: Home, history: SignatureHistory) -> Operators:
     """The operators that the rest of the journal knows."""
     entries = entries_left(home.path, (Kind.OPERATOR_REGISTERED, Kind.OPERATOR_REMOVED))
     # Restoring writes the copy, and the home's copy may know of a later removal.
     with tempfile.TemporaryDirectory() as folder:
         operators = Operators(Path(folder) / "operators.json")
-        operators.restore(entries)
+        operators.restore(entries, history.holds)
     return operators
 
 
@@ -85,7 +87,7 @@ def accept(home: Home, wish: LossProposal, signed: SignedChange | None) -> int:
             in what is missing.
         JournalError: the journal was changed meanwhile, or cannot be written.
     """
-    gate = ChangeGate(wish.operators, wish.proposal.home)
+    gate = ChangeGate(wish.operators, wish.history)
     proof = gate.check(wish.proposal.change, signed)
     assert signed is not None, "checked by the gate"
     author = wish.operators.check_change(signed)

@@ -1,53 +1,130 @@
-"""The change gate: checks the signature of a change that loosens security; each signature is valid once."""
+"""Signatures of changes that loosen security: checked when a change is made, and when it is read back.
+
+The change gate checks a signature before the change is recorded. `SignatureHistory` checks it as strictly
+when a service reads the journal at its start: what stands in the journal may have come there by another way
+than the gate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from pydantic import ValidationError
 
 from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
+from core.audit.events import kinds_with
 from core.audit.journal import Journal
-from core.changes import Change, SignedChange
+from core.changes import Change, ChangeKind, ChangeStatement, SignedChange
 from core.errors import ErrorCode, Refused
 from core.statements import MOST_STATEMENT_SECONDS, check_time
 
-# The kinds of entries that contain the signature of a change.
-SIGNED_KINDS = (
-    Kind.POLICY_SAVED,
-    Kind.PROFILE_CHANGED,
-    Kind.SETTINGS_ACCEPTED,
-    Kind.CONTRACT_PINNED,
-    Kind.DEVICE_PAIRED,
-    Kind.DEVICE_BOUND,
-    Kind.DEVICE_SET,
-    Kind.LISTENING_CHANGED,
-    Kind.ALL_RESUMED,
-    Kind.OPERATOR_REGISTERED,
-    Kind.OPERATOR_REMOVED,
-    Kind.AGENT_ADDED,
-    Kind.AGENT_SET,
-    Kind.LOSS_ACCEPTED,
-)
+# These have a signed approval or grant in their `signed`.
+_OTHER_STATEMENTS = {Kind.APPROVAL_GIVEN, Kind.APPROVAL_DENIED, Kind.APPROVAL_REJECTED, Kind.GRANT_GIVEN}
+# The kinds of entries that contain the signature of a change, accepted or refused.
+SIGNED_KINDS = tuple(kind for kind in kinds_with("signed") if kind not in _OTHER_STATEMENTS)
+PAGE = 1_000
+# Returns the change of a kind that an entry holds, if its signature counts; None if there is none.
+SignedIn = Callable[[Entry, ChangeKind], Change | None]
+# An entry gets its time a moment after its signature was checked; a service that was halted may take longer.
+_RECORDED_WITHIN = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureHistory:
+    """The signed changes in a journal, by which each signature holds once and in its time.
+
+    `first` has the number of the first entry with each nonce, whether its change was accepted or refused. At
+    the entries `clock_set_back` the journal was ahead of the clock, so that their time says nothing.
+    """
+
+    home_key: str
+    first: dict[str, int]
+    clock_set_back: frozenset[int]
+
+    @classmethod
+    async def read(cls, journal: Journal) -> Self:
+        """Read all signed changes of a journal.
+
+        Raises:
+            JournalError: the journal cannot be read.
+        """
+        first: dict[str, int] = {}
+        set_back: set[int] = set()
+        after: int | None = 0
+        while after is not None:
+            query = f"kind:{','.join(SIGNED_KINDS)} quarterdeck.change"
+            page = await journal.query(query, after=after, limit=PAGE)
+            for entry in page.entries:
+                statement = _statement_in(entry)
+                if statement is None:
+                    continue
+                first.setdefault(statement.nonce, entry.seq)
+                if _is_late(entry, statement) and await _clock_was_set_back(journal, entry):
+                    set_back.add(entry.seq)
+            after = page.next_after
+        return cls(journal.public_key.public_bytes_raw().hex(), first, frozenset(set_back))
+
+    @classmethod
+    def of(cls, home_key: str, entries: Iterable[Entry]) -> Self:
+        """The signed changes among these entries of `SIGNED_KINDS`, oldest first, of a journal that is closed.
+
+        What was signed while the clock was set back does not count here.
+        """
+        first: dict[str, int] = {}
+        for entry in entries:
+            if (statement := _statement_in(entry)) is not None:
+                first.setdefault(statement.nonce, entry.seq)
+        return cls(home_key, first, frozenset())
+
+    def holds(self, entry: Entry, statement: ChangeStatement) -> bool:
+        """Whether a statement in this entry is of this home, was used here first, and had not expired.
+
+        The caller checks the signature.
+        """
+        if statement.home != self.home_key or self.first.get(statement.nonce) != entry.seq:
+            return False
+        if _is_late(entry, statement) and entry.seq not in self.clock_set_back:
+            return False
+        return _seconds_left(entry, statement) <= MOST_STATEMENT_SECONDS
+
+
+def _statement_in(entry: Entry) -> ChangeStatement | None:
+    signed = entry.body.get("signed")
+    try:
+        return ChangeStatement.model_validate(signed["statement"] if isinstance(signed, dict) else None)
+    except (ValidationError, KeyError):
+        return None
+
+
+def _is_late(entry: Entry, statement: ChangeStatement) -> bool:
+    return _seconds_left(entry, statement) <= -_RECORDED_WITHIN.total_seconds()
+
+
+def _seconds_left(entry: Entry, statement: ChangeStatement) -> float:
+    """How long the statement was still valid at the time of the entry; minus infinity if it never was."""
+    try:
+        expires, at = (datetime.fromisoformat(text) for text in (statement.expires, entry.time))
+        return (expires - at).total_seconds()
+    except (ValueError, TypeError):
+        return float("-inf")
+
+
+async def _clock_was_set_back(journal: Journal, entry: Entry) -> bool:
+    """Whether the journal was ahead of the clock: an entry then has the time of the one before it."""
+    return entry.seq > 1 and (await journal.entry(entry.seq - 1)).time == entry.time
 
 
 class ChangeGate:
     """Checks a change's signature before the change is recorded. One per service."""
 
-    def __init__(self, operators: Operators, home_key: str) -> None:
-        """`home_key` is the public key of the home's journal, hexadecimal."""
-        self.home_key = home_key
+    def __init__(self, operators: Operators, history: SignatureHistory) -> None:
+        self.home_key = history.home_key
         self._operators = operators
-        # Nonces of used signatures. Expired signatures are refused by their time.
-        self._used: set[str] = set()
-
-    def restore(self, entries: Iterable[Entry]) -> None:
-        """Restore the used signatures from journal entries; expired signatures may be left out."""
-        for entry in entries:
-            signed = entry.body.get("signed")
-            statement = signed.get("statement") if isinstance(signed, dict) else None
-            if isinstance(statement, dict):
-                self._used.add(str(statement.get("nonce", "")))
+        self._used = set(history.first)
 
     def check(self, change: Change, signed: SignedChange | None) -> dict[str, Any]:
         """Check and use up a signature of exactly this change; returns the proof for the change's entry.
@@ -63,6 +140,9 @@ class ChangeGate:
             )
         statement = signed.statement
         self._operators.check_change(signed)
+        was_used = statement.nonce in self._used
+        # Also if it is refused below: the refusal is in the journal, where others can read the signature.
+        self._used.add(statement.nonce)
         if statement.home != self.home_key:
             raise Refused("The signature is for another home.", ErrorCode.APPROVAL_INVALID)
         if statement.change != change:
@@ -71,14 +151,6 @@ class ChangeGate:
                 ErrorCode.APPROVAL_INVALID,
             )
         check_time(statement.expires)
-        if statement.nonce in self._used:
+        if was_used:
             raise Refused("This signature was used already.", ErrorCode.APPROVAL_INVALID)
-        self._used.add(statement.nonce)
         return {"signed": signed.model_dump(mode="json")}
-
-
-async def used_signatures(journal: Journal) -> list[Entry]:
-    """The entries of signed changes whose signatures may not have expired yet."""
-    minutes = int(MOST_STATEMENT_SECONDS // 60) + 1
-    page = await journal.query(f"kind:{','.join(SIGNED_KINDS)} since:{minutes}m", limit=5_000)
-    return page.entries

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pydantic import Field
+
 import core
 from core.approvals.operator_keys import login_name
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, error_from
@@ -34,7 +36,10 @@ _started: list[subprocess.Popen[bytes]] = []
 
 
 class ServiceStatus(FrozenModel):
-    """Whether a service owns a home and answers. `owner` is the process ID in the home's lock."""
+    """Whether a service owns a home and answers. `owner` is the process ID in the home's lock.
+
+    `notes` are sentences about what the service read at its start and does not count.
+    """
 
     running: bool
     home: str
@@ -49,6 +54,7 @@ class ServiceStatus(FrozenModel):
     problem: str = ""
     listening: str = ""
     listening_problem: str = ""
+    notes: list[str] = Field(default_factory=list)
 
 
 async def ensure_service(
@@ -276,4 +282,5 @@ async def service_status(home: Home, *, actor: str | None = None) -> ServiceStat
         owner=str(state.service_pid),
         listening=listening.url,
         listening_problem=listening.problem,
+        notes=state.policy.notes,
     )

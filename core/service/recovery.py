@@ -92,16 +92,6 @@ def _drop_if_closed(work: Projection, entry: Entry) -> None:
         del work.commands[command.call_id]
 
 
-async def standing_stop(journal: Journal) -> str:
-    """The note about an earlier service's Stop all that is still in force; empty if there is none."""
-    page = await journal.query(f"kind:{Kind.ALL_STOPPED},{Kind.ALL_RESUMED}", limit=1)
-    if not page.entries or page.entries[0].kind is Kind.ALL_RESUMED:
-        return ""
-    [stop] = page.entries
-    when = stop.time[:19].replace("T", " ")
-    return f"Everything was stopped by {stop.actor} at {when} UTC; resume to go on."
-
-
 async def _since_last_start(journal: Journal) -> AsyncIterator[Entry]:
     """The entries since the last service started, oldest first; none if it ended in order."""
     last = await journal.query(f"kind:{Kind.SERVICE_STARTED},{Kind.SERVICE_STOPPED}", limit=1)

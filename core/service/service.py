@@ -66,7 +66,7 @@ from core.service.garbage import GarbageCollector
 from core.service.live_view import LiveView
 from core.service.log_setup import masking_also
 from core.service.progress_log import ProgressLog, in_words
-from core.service.recovery import Recovered, grants_before, recover, standing_stop
+from core.service.recovery import Recovered, grants_before, recover
 from core.service.reserve import Kept, Reserve, take_over
 from core.service.run_devices import RunDevices
 from core.service.trusted import Trusted, pending_settings, read_trusted
@@ -109,6 +109,7 @@ class Service:
         self.registry = trusted.registry
         self._pins = trusted.pins
         self._machines = trusted.machines
+        self._stopped_before = trusted.stopped
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
         self._verifications_begun = 0
@@ -220,18 +221,20 @@ class Service:
 
     async def _begin(self, stay: bool) -> None:
         self.recovered = await recover(self.journal)
-        if stopped := await standing_stop(self.journal):
-            self.dispatcher.stop(stopped)
+        if self._stopped_before:
+            self.dispatcher.stop(self._stopped_before)
+        given = await grants_before(self.journal)
+        for grant in self.policy.grants.restore(given, self.operators.signed_grant):
+            log.error("a grant in the journal does not hold", grant=grant)
+            self.notes.append(
+                f"Grant {grant} stands in the journal a second time, or not as its operator signed it: that "
+                "does not count."
+            )
         started = ServiceStarted(version=__version__, pid=os.getpid(), stay=stay, ignored=self.notes)
         await self.journal.append(started.entry("service"))
         self._note_policy()
         if self.policy.stricter:
             await self._accept_stricter(self.policy.text)
-        given = await grants_before(self.journal)
-        for grant in self.policy.grants.restore(given, self.operators.signed_grant):
-            log.error(
-                "a grant in the journal is not as its operator signed it; it does not hold", grant=grant
-            )
         for run in self.policy.grants.runs:
             # `recover` has ended the runs that were active when the last service ended.
             if (await self.journal.query(f"kind:{Kind.RUN_FINISHED} run:{quoted(run)}", limit=1)).entries:

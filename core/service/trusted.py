@@ -25,21 +25,27 @@ from core.policy.agents import Agents
 from core.policy.loosening import loosenings
 from core.policy.policy_file import PolicyFile
 from core.policy.policy_store import checked_policy, text_digest
-from core.service.changes import ChangeGate, used_signatures
+from core.service.changes import ChangeGate, SignatureHistory, SignedIn
 from core.service.trusted_agents import KINDS as AGENT_KINDS
 from core.service.trusted_agents import restore_agents
 from core.service.trusted_devices import read_trusted_devices
+from core.service.trusted_marks import marks_looked_at
 
 POLICY_SUBJECT = "policy.toml"
 SETTINGS_SUBJECT = "settings.toml"
 PAGE = 1_000
+# The entries that may accept a policy.
+POLICIES = f"kind:{Kind.POLICY_SAVED},{Kind.PROFILE_CHANGED},{Kind.POLICY_LOADED} policy_pin"
 # In force if the accepted policy cannot be read: nothing runs without approval until a policy is accepted.
 UNREADABLE = 'profile = "lockdown"\n'
 
 
 @dataclass(slots=True)
 class Trusted:
-    """The state in force when a service starts. `notes` lists untrusted contents of files, with reasons."""
+    """The state in force when a service starts. `notes` lists untrusted contents of files, with reasons.
+
+    `stopped` is the note about a Stop all that still stands; empty if there is none.
+    """
 
     operators: Operators
     gate: ChangeGate
@@ -50,6 +56,7 @@ class Trusted:
     pins: Pins
     machines: dict[str, Machine]
     agents: Agents
+    stopped: str
     notes: list[str] = field(default_factory=list)
 
 
@@ -111,60 +118,89 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
         JournalError: the journal cannot be read.
         BadInput: settings.toml is broken.
     """
-    key = journal.public_key.public_bytes_raw().hex()
+    history = await SignatureHistory.read(journal)
     operators = Operators(home.operators)
-    notes = operators.restore(
-        await _entries(journal, f"kind:{Kind.OPERATOR_REGISTERED},{Kind.OPERATOR_REMOVED}")
+    notes = journal.notes + operators.restore(
+        await _entries(journal, f"kind:{Kind.OPERATOR_REGISTERED},{Kind.OPERATOR_REMOVED}"), history.holds
     )
-    gate = ChangeGate(operators, key)
-    gate.restore(await used_signatures(journal))
-    text, problem = await _accepted_policy(journal, operators, key)
-    accepted = await _accepted_settings(journal, operators, key)
-    settings = home.settings()
-    notes += [problem] if problem else []
+    gate = ChangeGate(operators, history)
 
     def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
-        return signed_change(entry, kind, operators, key)
+        return signed_change(entry, kind, operators, history)
 
+    text, problem = await _accepted_policy(journal, signed_in, notes)
+    accepted = await _accepted_settings(journal, signed_in, notes)
+    settings = home.settings()
+    notes += [problem] if problem else []
+    stopped = await _standing_stop(journal, signed_in, notes)
+    of_agents = await _entries(journal, f"kind:{','.join(AGENT_KINDS)}")
+    looked_at = await marks_looked_at(journal, signed_in, await _entries(journal, POLICIES), of_agents)
     for entry in await _entries(journal, f"kind:{Kind.LOSS_ACCEPTED}"):
         if signed_in(entry, ChangeKind.LOSS_ACCEPTED) is None:
             notes.append(f"The loss of entries before entry {entry.seq} has no operator's valid signature.")
-    registry, pins, machines = await read_trusted_devices(home, journal, signed_in, notes)
-    entries = await _entries(journal, f"kind:{','.join(AGENT_KINDS)}")
-    agents = restore_agents(entries, signed_in, notes)
+    registry, pins, machines = await read_trusted_devices(home, journal, signed_in, looked_at, notes)
+    agents = restore_agents(of_agents, signed_in, notes)
     held = settings_in_force(settings, accepted)
-    return Trusted(operators, gate, text, held, accepted, registry, pins, machines, agents, notes)
+    return Trusted(operators, gate, text, held, accepted, registry, pins, machines, agents, stopped, notes)
 
 
-def signed_change(entry: Entry, kind: ChangeKind, operators: Operators, home_key: str) -> Change | None:
-    """The change of this kind in an entry that an operator of this home signed; None if there is none."""
+def signed_change(
+    entry: Entry, kind: ChangeKind, operators: Operators, history: SignatureHistory
+) -> Change | None:
+    """The change of this kind in an entry, if its signature counts there; else None.
+
+    It is checked as when the change was made: an operator of that time signed it for this home, used it once,
+    and in its time.
+    """
     try:
         signed = SignedChange.model_validate(entry.body.get("signed"))
     except ValidationError:
         return None
     statement = signed.statement
-    if statement.change.kind is not kind or statement.home != home_key:
+    if statement.change.kind is not kind or not history.holds(entry, statement):
         return None
-    return statement.change if operators.ever_signed(signed) else None
+    return statement.change if operators.signed_at(signed, entry.seq) else None
 
 
-async def _accepted_policy(journal: Journal, operators: Operators, home_key: str) -> tuple[str, str]:
+async def _standing_stop(journal: Journal, signed_in: SignedIn, notes: list[str]) -> str:
+    """The note about an earlier service's Stop all that is still in force; empty if there is none.
+
+    An unsigned entry that ends it does not count, and is added to `notes`.
+    """
+    page = await journal.query(f"kind:{Kind.ALL_STOPPED}", limit=1)
+    if not page.entries:
+        return ""
+    [stop] = page.entries
+    after: int | None = stop.seq
+    while after is not None:
+        page = await journal.query(f"kind:{Kind.ALL_RESUMED}", after=after, limit=PAGE)
+        for entry in page.entries:
+            if signed_in(entry, ChangeKind.RESUME) is not None:
+                return ""
+            notes.append(f"All was resumed without a valid signature (entry {entry.seq}): it stays stopped.")
+        after = page.next_after
+    when = stop.time[:19].replace("T", " ")
+    return f"Everything was stopped by {stop.actor} at {when} UTC; resume to go on."
+
+
+async def _accepted_policy(journal: Journal, signed_in: SignedIn, notes: list[str]) -> tuple[str, str]:
     """The accepted policy text, and its problem or an empty string.
 
     That is the newest signed text, tightened by later unsigned texts (`_tightened`).
     """
     later: list[str] = []
     text, before = "", None
-    searched = f"kind:{Kind.POLICY_SAVED},{Kind.PROFILE_CHANGED},{Kind.POLICY_LOADED} policy_pin"
     while True:
-        page = await journal.query(searched, before=before, limit=PAGE)
+        page = await journal.query(POLICIES, before=before, limit=PAGE)
         for entry in page.entries:
             sha = str(entry.body["policy_pin"])
-            change = signed_change(entry, ChangeKind.POLICY, operators, home_key)
+            change = signed_in(entry, ChangeKind.POLICY)
             if change is not None and change.after == {"sha256": sha}:
                 return await _tightened(journal, sha, later)
             if entry.body.get("signed") is None:
                 later.append(sha)
+            else:
+                notes.append(_not_counted("A policy was accepted", entry))
         before = page.next_before
         if before is None:
             return await _tightened(journal, text_digest(text), later)
@@ -198,17 +234,23 @@ async def _text(journal: Journal, sha: str) -> str:
     return (await journal.get_blob(sha)).decode()
 
 
-async def _accepted_settings(journal: Journal, operators: Operators, home_key: str) -> dict[str, Any]:
+async def _accepted_settings(journal: Journal, signed_in: SignedIn, notes: list[str]) -> dict[str, Any]:
     accepted = loosening_settings(Settings())
     kinds = f"kind:{Kind.SETTINGS_ACCEPTED},{Kind.LISTENING_CHANGED} quarterdeck.change"
     for entry in await _entries(journal, kinds):
-        if entry.kind is Kind.SETTINGS_ACCEPTED:
-            change = signed_change(entry, ChangeKind.SETTINGS, operators, home_key)
-            accepted = {**accepted, **change.after} if change else accepted
-        elif "problem" not in entry.body:
-            change = signed_change(entry, ChangeKind.LISTENING, operators, home_key)
-            accepted = {**accepted, "listen": change.after["address"]} if change else accepted
+        is_settings = entry.kind is Kind.SETTINGS_ACCEPTED
+        if not is_settings and "problem" in entry.body:
+            continue
+        change = signed_in(entry, ChangeKind.SETTINGS if is_settings else ChangeKind.LISTENING)
+        if change is None:
+            notes.append(_not_counted("A setting was accepted", entry))
+        else:
+            accepted |= change.after if is_settings else {"listen": change.after["address"]}
     return accepted
+
+
+def _not_counted(what: str, entry: Entry) -> str:
+    return f"{what} without a valid signature (entry {entry.seq}): that does not count."
 
 
 async def _entries(journal: Journal, query: str) -> list[Entry]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind
 from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped, event_of
-from core.changes import Change, ChangeKind
+from core.changes import ChangeKind
 from core.errors import BadInput
 from core.policy.agents import Agent, Agents, AgentSettings, loosenings
+from core.service.changes import SignedIn
 
 KINDS = (Kind.AGENT_ADDED, Kind.AGENT_SET, Kind.AGENT_STOPPED, Kind.AGENT_REVOKED)
-
-# Returns the change of a kind that an entry holds, signed by an operator; None if there is none.
-SignedIn = Callable[[Entry, ChangeKind], Change | None]
 
 
 def restore_agents(entries: Iterable[Entry], signed_in: SignedIn, notes: list[str]) -> Agents:

@@ -6,7 +6,7 @@ The journal is read once, when a service starts, from the `trust_adopted` entrie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import DeviceBound, DeviceRevoked
 from core.audit.journal import Journal
-from core.changes import Change, ChangeKind
+from core.changes import ChangeKind
 from core.errors import BadInput, JournalCorrupt
 from core.fleet.known_devices import Copy, KnownDevice, KnownDevices, paired_by, read_copy, with_settings
 from core.fleet.models import NO_MACHINE, DeviceSettings, Machine
@@ -22,6 +22,8 @@ from core.fleet.tool_pins import Pin, Pins, Rows, pin_of
 from core.fleet.updated_tools import is_update
 from core.home import Home
 from core.service.adoption import adopt_earlier
+from core.service.changes import SignedIn
+from core.service.trusted_marks import Marks
 from core.text import escape_hidden
 
 PAGE = 1_000
@@ -35,24 +37,26 @@ KINDS = (
     Kind.CONTRACT_PINNED,
 )
 
-# Returns the change of a kind that an entry holds, signed by an operator; None if there is none.
-SignedIn = Callable[[Entry, ChangeKind], Change | None]
-
 
 async def read_trusted_devices(
-    home: Home, journal: Journal, signed_in: SignedIn, notes: list[str]
+    home: Home,
+    journal: Journal,
+    signed_in: SignedIn,
+    looked_at: Mapping[int, Marks],
+    notes: list[str],
 ) -> tuple[KnownDevices, Pins, dict[str, Machine]]:
     """Read the trusted state of devices: pairings, pins and the machines of pairings.
 
     Revocations that only `devices.json` contains are recorded.
 
+    `looked_at` has the marks that scopes looked at, by the number of the unsigned entry that sets marks.
     Untrusted contents of the copies, and unsigned entries of the journal, are added to `notes`. A pairing's
     signature is checked when the device first connects, so that its note may be added later.
 
     Raises:
         JournalError: the journal cannot be read or written, or holds an entry that no service wrote.
     """
-    reading = _Reading(signed_in, notes)
+    reading = _Reading(signed_in, looked_at, notes)
     after: int | None = await adopt_earlier(home, journal) - 1
     while after is not None:
         page = await journal.query(f"kind:{','.join(KINDS)}", after=after, limit=PAGE)
@@ -90,6 +94,7 @@ class _Reading:
     """The trusted state at a point of the journal. `proofs` check whether a device's pairing is signed."""
 
     signed_in: SignedIn
+    looked_at: Mapping[int, Marks]
     notes: list[str]
     began: bool = False
     devices: dict[str, KnownDevice] = field(default_factory=dict)
@@ -174,7 +179,10 @@ class _Reading:
             self.machines[name] = Machine(identity=bound.machine, host=bound.host)
 
     def _set(self, known: KnownDevice, entry: Entry) -> KnownDevice:
-        """The device with the entry's settings; from the signed change if the entry is signed."""
+        """The device with the entry's settings; from the signed change if the entry is signed.
+
+        Without a signature, marks that a scope looked at stay as they are.
+        """
         words = entry.body
         if "signed" in words:
             change = self.signed_in(entry, ChangeKind.DEVICE_SET)
@@ -183,7 +191,16 @@ class _Reading:
                 return known
             words = change.after
         fields = {name: words[name] for name in DeviceSettings.model_fields if name in words}
-        return with_settings(known, DeviceSettings.model_validate(fields))
+        changed = with_settings(known, DeviceSettings.model_validate(fields))
+        kept: dict[str, object] = {}
+        if "signed" not in entry.body and (looked_at := self.looked_at.get(entry.seq)):
+            if "tag" in looked_at and changed.tags != known.tags:
+                kept["tags"] = known.tags
+            if "production" in looked_at and bool(changed.production) is not bool(known.production):
+                kept["production"] = known.production
+        if kept:
+            self._not_counted(entry, f"got other {' and '.join(kept)}")
+        return changed.model_copy(update=kept)
 
     def _pinned(self, entry: Entry) -> None:
         """Apply pins of new tools, known updates (`is_update`) and raised risks; others only if signed."""
@@ -204,8 +221,11 @@ class _Reading:
             other = before is not None and before.definition != pin.definition
             if before is not None and other and not is_update(tool, before.definition, pin.definition):
                 self._not_counted(entry, f"had {tool} trusted anew")
-            elif before is None or before.claims is None or pin.claims is None:
+            elif before is None or before.claims is None:
                 trusted[tool] = row
+            elif pin.claims is None:
+                # Only earlier versions wrote no claims; what was claimed since then is not taken back by it.
+                trusted[tool] = Pin(pin.definition, before.claims).row
             else:
                 trusted[tool] = Pin(pin.definition, before.claims.with_care(pin.claims)).row
 

@@ -286,9 +286,7 @@ async def test_tools_that_come_while_the_news_are_cut_off_are_found_however_ofte
 
 @pytest.mark.parametrize("way", ["json", "events"])
 async def test_half_a_character_in_an_answer_over_http_costs_nothing_but_itself(tmp_path: Path, way: str):
-    texts = (
-        br'[{"type":"text","text":"a\ud83d b \ud83d\ude00 \\ud83d"}]' + b', "_meta": {"raw": "\xff"}'
-    )
+    texts = rb'[{"type":"text","text":"a\ud83d b \ud83d\ude00 \\ud83d"}]' + b', "_meta": {"raw": "\xff"}'
 
     def answers(message: dict[str, Any], headers: dict[str, str]) -> Reply | None:
         if message["method"] != "tools/call":

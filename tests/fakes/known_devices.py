@@ -11,6 +11,7 @@ from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.tool_pins import Pins
 from core.home import Home
 from core.ids import now_utc
+from core.service.changes import SignatureHistory
 from core.service.trusted import signed_change
 from core.service.trusted_devices import read_trusted_devices
 from core.tokens import new_token, token_digest
@@ -42,12 +43,12 @@ def pair_listening(
 
 async def pins_in(home: Home, journal: Journal, operators: Operators) -> Pins:
     """What is trusted of tools, as a service reads it that starts with this journal and these operators."""
-    home_key = journal.public_key.public_bytes_raw().hex()
+    history = await SignatureHistory.read(journal)
 
     def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
-        return signed_change(entry, kind, operators, home_key)
+        return signed_change(entry, kind, operators, history)
 
-    _, pins, _ = await read_trusted_devices(home, journal, signed_in, [])
+    _, pins, _ = await read_trusted_devices(home, journal, signed_in, {}, [])
     return pins
 
 

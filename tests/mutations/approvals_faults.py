@@ -29,6 +29,7 @@ _OPERATORS = (
     f"{_UNIT}test_what_loosens.py",
     *_QUEUE,
 )
+_RESTORED = ("tests/unit/service/test_restored_signatures.py", f"{_UNIT}test_restored_operators.py")
 
 FAULTS = [
     Fault(
@@ -342,8 +343,8 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}grants.py",
-        "                if not is_valid(signed):\n",
-        "                if False:\n",
+        " or not is_valid(signed):\n",
+        ":\n",
         "a grant without a valid signature comes back at a restart",
         (f"{_UNIT}test_grants.py", f"{_UNIT}test_what_loosens.py", "tests/unit/policy/test_grants.py"),
     ),
@@ -363,21 +364,21 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}operators.py",
-        "        if self._had_operator and not self._endorsed(operator, signed):\n",
+        "        if not valid:\n",
         "        if False:\n",
         "an operator without a signature comes back at a restart",
         _OPERATORS,
     ),
     Fault(
         f"{_AT}operators.py",
-        "                    and change.statement.change == adding(operator)\n",
+        "            and signed.statement.change == change\n",
         "",
         "the signature over one change registers another operator",
         _OPERATORS,
     ),
     Fault(
         f"{_AT}operators.py",
-        "                    and verify_signature(change.statement, change.signature, author.public_key)\n",
+        "            and verify_signature(signed.statement, signed.signature, author.public_key)\n",
         "",
         "the signature that registers an operator is not checked",
         _OPERATORS,
@@ -410,6 +411,34 @@ FAULTS = [
         "return author is not None",
         "a grant that its author did not sign is restored",
         (f"{_UNIT}test_grants.py", *_OPERATORS),
+    ),
+    Fault(
+        f"{_AT}grants.py",
+        "        return terms.id not in self._grants and 0 < lasts <= LONGEST_DAYS * 86_400\n",
+        "        return 0 < lasts <= LONGEST_DAYS * 86_400\n",
+        "a grant in the journal a second time is new again",
+        _RESTORED,
+    ),
+    Fault(
+        f"{_AT}operators.py",
+        "            and holds(entry, signed.statement)\n",
+        "",
+        "an old registration holds again for an operator who was removed",
+        _RESTORED,
+    ),
+    Fault(
+        f"{_AT}operators.py",
+        "        return self.first < seq and (self.last is None or seq < self.last)\n",
+        "        return True\n",
+        "the key of an operator who was removed signs entries of the journal",
+        _RESTORED,
+    ),
+    Fault(
+        f"{_AT}operators.py",
+        "        if not self._signed_now(entry, removing(operator), holds):\n",
+        "        if False:\n",
+        "an operator is removed by an unsigned entry",
+        _RESTORED,
     ),
     Fault(
         f"{_AT}operator_keys.py",

@@ -231,11 +231,30 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}spool.py",
-        "if end > len(data) or zlib.crc32(data[start:end]) != crc:\n"
-        "        return None\n"
-        "    return Record(number, Parts(data[start:middle]",
-        "if end > len(data):\n        return None\n    return Record(number, Parts(data[start:middle]",
-        "a changed record of the spool becomes an entry",
+        "if end > len(data) or zlib.crc32(data[start:end]) != found.crc:\n",
+        "if end > len(data):\n",
+        "a changed record of the spool is taken for another program's",
+        _SPOOL,
+    ),
+    Fault(
+        f"{_AT}spool.py",
+        "    return key is None or key.wrote(whole.mac, whole.covered, whole.record.parts)\n",
+        "    return True\n",
+        "another program's record in the spool becomes an entry",
+        _SPOOL,
+    ),
+    Fault(
+        f"{_AT}spool.py",
+        "    return (used // _NUMBERS + 1) * _NUMBERS\n",
+        "    return used\n",
+        "a spool kept from an earlier opening is taken again",
+        _SPOOL,
+    ),
+    Fault(
+        f"{_AT}spool_recovery.py",
+        "    aside = _set_aside(data, spool.path) if refused else None\n",
+        "    aside = None\n",
+        "what another program put into the spool is lost without a word",
         _SPOOL,
     ),
     Fault(

@@ -17,7 +17,7 @@ from core.fleet.known_devices import KnownDevice
 from core.fleet.models import ContractChange, Machine
 from core.policy.policy_file import parse_policy
 from core.service import proposals
-from core.service.changes import ChangeGate
+from core.service.changes import ChangeGate, SignatureHistory
 from core.service.proposals import PlannedChange
 from core.service.service import Service
 from core.tokens import token_digest
@@ -37,7 +37,7 @@ class Changes(KnownState):
         super().__init__(*args, **more)
         # Looks at the operators as they are when it is asked.
         book = SimpleNamespace(check_change=lambda signed: self.registered().check_change(signed))
-        self._gate = ChangeGate(cast(Operators, book), HOME_KEY)
+        self._gate = ChangeGate(cast(Operators, book), SignatureHistory(HOME_KEY, {}, frozenset()))
 
     def on_challenge(self) -> str:
         return CHALLENGE

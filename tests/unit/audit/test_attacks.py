@@ -16,9 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.audit.checkpoint import read_checkpoint
 from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry
+from core.audit.head_file import read_head_file
 from core.audit.journal import Journal
 from core.audit.merkle import leaf_hash
-from core.audit.spool import pack
+from core.audit.spool import SpoolKey, pack
 from core.audit.verify import verify_folder
 from core.errors import JournalCorrupt
 
@@ -323,14 +324,20 @@ def test_bytes_behind_the_last_page_are_noticed(closed, more):
     assert "its pages take" in problem(closed) or "pages, and it has" in problem(closed)
 
 
-def noted(*numbers: int) -> bytes:
+def noted(folder: Path, *numbers: int) -> bytes:
+    """The journal's own records, numbered from its head on."""
     time = "2026-11-01T00:00:00.000000Z"
-    return b"".join(pack(number, encode_parts(new(f"noted {number}"), time)) for number in numbers)
+    known = read_head_file(folder / "journal.head", KEY.public_key())
+    assert known is not None
+    key, done = SpoolKey(KEY), known.checkpoint.spool or 0
+    return b"".join(
+        pack(key, done + number, encode_parts(new(f"noted {number}"), time)) for number in numbers
+    )
 
 
 async def test_a_changed_byte_of_a_spool_drops_no_record_in_silence(closed):
     spool = closed / "journal.spool"
-    data = noted(*range(1, 6))
+    data = noted(closed, *range(1, 6))
     spool.write_bytes(data)
     assert problem(closed) == ""
     for at in range(0, len(data), 7):
@@ -346,7 +353,7 @@ async def test_a_changed_byte_of_a_spool_drops_no_record_in_silence(closed):
 
 @pytest.mark.parametrize("numbers", [(1, 2, 4, 5), (2, 3), (1, 3, 2), (1, 2, 2, 3)])
 async def test_records_taken_out_of_a_spool_doubled_or_moved_are_noticed(closed, numbers):
-    (closed / "journal.spool").write_bytes(noted(*numbers))
+    (closed / "journal.spool").write_bytes(noted(closed, *numbers))
     assert "journal.spool is damaged" in problem(closed)
     assert "journal.spool is damaged" in await refused(closed)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -18,13 +19,16 @@ from hypothesis import strategies as st
 from core.audit.encode import Parts, encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
-from core.audit.spool import Gap, Record, Spool, Spooled, pack, read_records
+from core.audit.spool import Foreign, Gap, Record, Spool, Spooled, SpoolKey, next_numbers, pack, read_records
 from core.audit.store import Store
 from core.audit.verify import verify_folder
 from core.errors import JournalCorrupt, JournalUnavailable
 from tests.fakes.patience import PATIENCE_S
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+SPOOL_KEY = SpoolKey(KEY)
+# The first number that a journal gives at its first opening, less one.
+FIRST = next_numbers(0)
 records = st.lists(
     st.builds(
         Record, st.integers(1, 2**60), st.builds(Parts, st.binary(max_size=40), st.binary(max_size=40))
@@ -38,7 +42,7 @@ def new(text: str) -> NewEntry:
 
 
 def note_bytes(number: int, text: str, time: str = "2026-11-01T00:00:00.000000Z") -> bytes:
-    return pack(number, encode_parts(new(text), time))
+    return pack(SPOOL_KEY, number, encode_parts(new(text), time))
 
 
 async def texts_after_open(folder: Path) -> list[str]:
@@ -55,31 +59,77 @@ def old_pack(number: int, parts: Parts) -> bytes:
     return struct.pack("<I", zlib.crc32(covered)) + covered
 
 
+def unsigned_pack(number: int, parts: Parts) -> bytes:
+    """A record as version 0.1 wrote it."""
+    crc = zlib.crc32(parts.tail, zlib.crc32(parts.head))
+    covered = struct.pack("<IIQI", len(parts.head), len(parts.tail), number, crc)
+    return b"\0QSR" + struct.pack("<I", zlib.crc32(covered)) + covered + parts.head + parts.tail
+
+
+def read(data: bytes) -> Spooled:
+    return read_records(data, SPOOL_KEY)
+
+
 @given(records)
 def test_records_are_read_back_in_order(written):
-    assert read_records(b"".join(pack(*record) for record in written)) == Spooled(written, [])
-    assert read_records(b"".join(old_pack(*record) for record in written), old=True) == Spooled(written, [])
+    assert read(b"".join(pack(SPOOL_KEY, *record) for record in written)) == Spooled(written, [])
+
+
+@given(records, records)
+def test_records_of_earlier_versions_are_read_and_are_nobodys(written, behind):
+    foreign = [Foreign(record, 0, earlier=True) for record in written]
+    data = b"".join(old_pack(*record) for record in written)
+    assert read_records(data, SPOOL_KEY, old=True) == Spooled([], [], foreign)
+    data = b"".join(unsigned_pack(*record) for record in written)
+    own = b"".join(pack(SPOOL_KEY, *record) for record in behind)
+    assert read(data + own) == Spooled(behind, [], foreign)
+
+
+@given(records, records, st.binary(min_size=32, max_size=32))
+def test_a_record_without_the_journals_own_mac_is_foreign_and_hides_nothing(before, behind, seed):
+    other = SpoolKey(Ed25519PrivateKey.from_private_bytes(seed))
+    record = Record(99, Parts(b"head", b"tail"))
+    start, end = (b"".join(pack(SPOOL_KEY, *one) for one in part) for part in (before, behind))
+    spooled = read(start + pack(other, *record) + end)
+    if seed != KEY.private_bytes_raw():
+        assert spooled == Spooled(before + behind, [], [Foreign(record, len(before), earlier=False)])
+    # Without the journal's private key nothing tells them apart.
+    assert read_records(start + pack(other, *record) + end, None).records == [*before, record, *behind]
+
+
+def test_a_mac_is_of_one_number_and_one_entry():
+    whole = pack(SPOOL_KEY, 7, Parts(b"head", b"tail"))
+    assert read(whole).records
+    for number, parts in (
+        (8, Parts(b"head", b"tail")),
+        (7, Parts(b"head", b"tael")),
+        (7, Parts(b"hea", b"dtail")),
+    ):
+        other = bytearray(pack(SPOOL_KEY, number, parts))
+        other[28:60] = whole[28:60]
+        other[4:8] = zlib.crc32(other[8:60]).to_bytes(4, "little")
+        assert [one.record for one in read(bytes(other)).foreign] == [Record(number, parts)]
 
 
 @given(records, st.data())
 def test_a_torn_end_never_hides_or_changes_what_is_before_it(written, data):
-    last = pack(99, Parts(b"head", b"tail"))
-    whole = b"".join(pack(*record) for record in written)
+    last = pack(SPOOL_KEY, 99, Parts(b"head", b"tail"))
+    whole = b"".join(pack(SPOOL_KEY, *record) for record in written)
     cut = data.draw(st.integers(1, len(last) - 1))
     gap = Gap(len(whole), len(whole) + cut, len(written), torn=True)
-    assert read_records(whole + last[:cut]) == Spooled(written, [gap])
+    assert read(whole + last[:cut]) == Spooled(written, [gap])
     # What a power cut leaves of a file whose length was written, and its end was not.
     zeros = Gap(len(whole), len(whole) + cut, len(written), torn=True)
-    assert read_records(whole + bytes(cut)) == Spooled(written, [zeros])
+    assert read(whole + bytes(cut)) == Spooled(written, [zeros])
 
 
 @given(records, records, st.data())
 def test_a_changed_byte_is_never_a_torn_end_and_hides_nothing_behind_it(before, behind, data):
-    bad = pack(99, Parts(b"head", b"tail"))
+    bad = pack(SPOOL_KEY, 99, Parts(b"head", b"tail"))
     at = data.draw(st.integers(0, len(bad) - 1))
     bad = bad[:at] + bytes([bad[at] ^ data.draw(st.integers(1, 255))]) + bad[at + 1 :]
-    start = b"".join(pack(*record) for record in before)
-    spooled = read_records(start + bad + b"".join(pack(*record) for record in behind))
+    start = b"".join(pack(SPOOL_KEY, *record) for record in before)
+    spooled = read(start + bad + b"".join(pack(SPOOL_KEY, *record) for record in behind))
     assert spooled.records == before + behind
     assert spooled.gaps == [Gap(len(start), len(start) + len(bad), len(before), torn=False)]
     assert f"byte {len(start):,}" in spooled.damage(0)
@@ -90,8 +140,9 @@ def test_a_bad_record_of_format_1_is_damage_where_whole_ones_follow_it(before, b
     bad = old_pack(99, Parts(b"head", b"tail"))
     bad = bad[:-1] + b"L"
     start = b"".join(old_pack(*record) for record in before)
-    spooled = read_records(start + bad + b"".join(old_pack(*record) for record in behind), old=True)
-    assert spooled.records == before + behind
+    behind_it = b"".join(old_pack(*record) for record in behind)
+    spooled = read_records(start + bad + behind_it, SPOOL_KEY, old=True)
+    assert [one.record for one in spooled.foreign] == before + behind
     assert [gap.torn for gap in spooled.gaps] == [not behind]
 
 
@@ -115,7 +166,7 @@ def noted(*numbers: int) -> bytes:
     ],
 )
 def test_records_that_were_taken_out_doubled_or_moved_are_noticed(numbers, done, damage):
-    found = read_records(noted(*numbers)).damage(done)
+    found = read(noted(*numbers)).damage(done)
     assert damage in found
     assert bool(found) == bool(damage)
 
@@ -123,7 +174,7 @@ def test_records_that_were_taken_out_doubled_or_moved_are_noticed(numbers, done,
 def test_a_block_that_a_power_cut_kept_from_the_disk_is_no_damage_and_its_records_are_counted():
     data = bytearray(noted(*range(1, 21)))
     data[1024:1536] = bytes(512)
-    spooled = read_records(bytes(data))
+    spooled = read(bytes(data))
     assert spooled.damage(0) == ""
     assert 0 < spooled.lost(0) < 10
     assert len(spooled.records) == 20 - spooled.lost(0)
@@ -150,7 +201,7 @@ async def test_each_point_of_a_crash_between_spool_and_journal_loses_and_doubles
             (home / "journal.db").write_bytes(closed)
             shutil.copy(memory_path / "live" / "journal.head", home)
             # Records 1 to 3 are in the journal; what is above was noted and never committed.
-            spool = b"".join(note_bytes(number, f"x{number}") for number in range(1, 4 + extra))
+            spool = b"".join(note_bytes(FIRST + number, f"x{number}") for number in range(1, 4 + extra))
             (home / "journal.spool").write_bytes(spool + torn)
             found = await texts_after_open(home)
             fresh = [f"x{number}" for number in range(4, 4 + extra)]
@@ -166,7 +217,7 @@ async def test_recovered_entries_never_go_back_in_time_and_are_counted(memory_pa
     journal = await Journal.open(memory_path, KEY, "desk")
     first = await journal.append(new("first"))
     await journal.close()
-    (memory_path / "journal.spool").write_bytes(note_bytes(1, "early", "2020-01-01T00:00:00.000000Z"))
+    (memory_path / "journal.spool").write_bytes(note_bytes(FIRST + 1, "early", "2020-01-01T00:00:00.000000Z"))
     journal = await Journal.open(memory_path, KEY, "desk")
     assert journal.state.recovered == 1
     assert (await journal.entry(2)).time == first.time
@@ -179,22 +230,24 @@ async def test_recovered_entries_never_go_back_in_time_and_are_counted(memory_pa
 
 async def test_many_spooled_entries_are_recovered_in_groups(memory_path):
     await (await Journal.open(memory_path, KEY, "desk")).close()
-    (memory_path / "journal.spool").write_bytes(b"".join(note_bytes(n, str(n)) for n in range(1, 4501)))
+    (memory_path / "journal.spool").write_bytes(
+        b"".join(note_bytes(FIRST + n, str(n)) for n in range(1, 4501))
+    )
     assert await texts_after_open(memory_path) == [*map(str, range(1, 4501)), "journal_recovered"]
 
 
 async def test_a_whole_record_that_is_no_entry_is_kept_and_named(memory_path):
     await (await Journal.open(memory_path, KEY, "desk")).close()
-    data = pack(1, Parts(b"nonsense", b"here"))
+    data = pack(SPOOL_KEY, FIRST + 1, Parts(b"nonsense", b"here"))
     (memory_path / "journal.spool").write_bytes(data)
-    with pytest.raises(JournalCorrupt, match="Record 1 of the spool"):
+    with pytest.raises(JournalCorrupt, match=f"Record {FIRST + 1} of the spool"):
         await Journal.open(memory_path, KEY, "desk")
     assert (memory_path / "journal.spool").read_bytes() == data
 
 
 async def test_a_block_lost_in_a_power_cut_is_told_in_the_journal(memory_path):
     await (await Journal.open(memory_path, KEY, "desk")).close()
-    data = bytearray(noted(*range(1, 21)))
+    data = bytearray(noted(*range(FIRST + 1, FIRST + 21)))
     data[1024:1536] = bytes(512)
     (memory_path / "journal.spool").write_bytes(data)
     journal = await Journal.open(memory_path, KEY, "desk")
@@ -218,6 +271,108 @@ async def test_a_spool_that_was_taken_away_is_told_in_the_journal(memory_path):
     assert await texts_after_open(memory_path) == ["first", "journal_recovered"]
 
 
+async def opened_and_killed(folder: Path, *texts: str) -> bytes:
+    """Open the journal, note texts, and leave what a kill before the commit leaves; gives the spool."""
+    live = folder.with_name(f"{folder.name}-live")
+    with contextlib.suppress(FileNotFoundError):
+        shutil.move(folder, live)
+    journal = await Journal.open(live, KEY, "desk")
+    shutil.copytree(live, folder)
+    for text in texts:
+        journal.note(new(text))
+    data = (live / "journal.spool").read_bytes()
+    await journal.close()
+    shutil.rmtree(live)
+    (folder / "journal.spool").write_bytes(data)
+    return data
+
+
+async def test_what_another_program_wrote_is_not_taken_but_kept_and_told(memory_path):
+    home = memory_path / "home"
+    own = await opened_and_killed(home, "ours")
+    stranger = SpoolKey(Ed25519PrivateKey.generate())
+    entry = NewEntry(kind=Kind.ALL_RESUMED, actor="operator:root")
+    last = read(own).records[-1].number
+    forged = pack(stranger, last + 1, encode_parts(entry, "2026-11-01T00:00:00.000000Z"))
+    (home / "journal.spool").write_bytes(own + forged)
+    report = verify_folder(home, KEY.public_key(), spool_key=SPOOL_KEY)
+    assert not report.ok
+    assert "1 record (all_resumed) that this journal's service did not write" in report.problem
+    assert not report.first_bad
+    journal = await Journal.open(home, KEY, "desk")
+    assert journal.state.recovered == 1
+    [aside] = home.glob("journal.spool.refused-*")
+    assert aside.read_bytes() == own + forged
+    assert aside.stat().st_mode & 0o777 == 0o600
+    assert journal.notes == [
+        "journal.spool has 1 record (all_resumed) that this journal's service did not write: another program"
+        f" put them there. They were not taken, and are kept in {aside.name}."
+    ]
+    told = (await journal.query("kind:journal_recovered", after=0)).entries[-1]
+    assert told.body == {"entries": 1, "torn_bytes": 0, "refused": 1, "set_aside": aside.name}
+    await journal.close()
+    assert await texts_after_open(home) == ["ours", "journal_recovered"]
+    assert len(list(home.glob("journal.spool.refused-*"))) == 1
+
+
+async def test_own_records_behind_a_foreign_one_are_taken_and_the_one_that_it_replaced_is_missed(memory_path):
+    home = memory_path / "home"
+    own = await opened_and_killed(home, "first", "second", "third")
+    numbers = [record.number for record in read(own).records]
+    at = [own.index(b"\0QM2"), own.index(b"\0QM2", 9), own.rindex(b"\0QM2")]
+    other = pack(SpoolKey(Ed25519PrivateKey.generate()), numbers[1], encode_parts(new("forged"), "2026"))
+    (home / "journal.spool").write_bytes(own[: at[1]] + other + own[at[2] :])
+    journal = await Journal.open(home, KEY, "desk")
+    told = (await journal.query("kind:journal_recovered", after=0)).entries[-1]
+    assert (told.body["entries"], told.body["lost"], told.body["refused"]) == (2, 1, 1)
+    await journal.close()
+    assert await texts_after_open(home) == ["first", "third", "journal_recovered"]
+
+
+async def test_a_spool_that_was_kept_from_an_earlier_opening_is_not_taken_again(memory_path):
+    """Also where the records were never committed: another program had taken them out of the spool."""
+    home = memory_path / "home"
+    kept = await opened_and_killed(home, "taken out")
+    (home / "journal.spool").write_bytes(b"")
+    await opened_and_killed(home)
+    for put in (kept, kept + kept):
+        (home / "journal.spool").write_bytes(put)
+        if put == kept:
+            assert await texts_after_open(home) == []
+        else:
+            with pytest.raises(JournalCorrupt, match="stands behind"):
+                await Journal.open(home, KEY, "desk")
+
+
+async def test_a_spool_of_an_earlier_version_that_was_killed_is_set_aside_and_told(memory_path):
+    await (await Journal.open(memory_path, KEY, "desk")).close()
+    parts = encode_parts(new("noted"), "2026-11-01T00:00:00.000000Z")
+    # What the journal has already means nothing.
+    (memory_path / "journal.spool").write_bytes(unsigned_pack(FIRST, parts))
+    assert await texts_after_open(memory_path) == []
+    assert not list(memory_path.glob("*refused*"))
+    (memory_path / "journal.spool").write_bytes(unsigned_pack(next_numbers(FIRST) + 1, parts))
+    journal = await Journal.open(memory_path, KEY, "desk")
+    assert "an earlier version of Quarterdeck that was killed, or another program" in journal.notes[0]
+    await journal.close()
+    assert await texts_after_open(memory_path) == ["journal_recovered"]
+    assert len(list(memory_path.glob("journal.spool.refused-*"))) == 1
+
+
+async def test_a_spool_that_cannot_be_kept_is_not_emptied(memory_path, monkeypatch):
+    await (await Journal.open(memory_path, KEY, "desk")).close()
+    forged = unsigned_pack(next_numbers(FIRST) + 1, encode_parts(new("x"), "2026"))
+    (memory_path / "journal.spool").write_bytes(forged)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("core.audit.spool_recovery.create_new", full)
+    with pytest.raises(JournalUnavailable, match="cannot be kept"):
+        await Journal.open(memory_path, KEY, "desk")
+    assert (memory_path / "journal.spool").read_bytes() == forged
+
+
 async def test_a_drained_spool_is_emptied_once_it_has_grown(memory_path):
     journal = await Journal.open(memory_path, KEY, "desk")
     for _ in range(40):
@@ -231,7 +386,7 @@ async def test_a_drained_spool_is_emptied_once_it_has_grown(memory_path):
 
 
 def test_a_part_of_a_record_is_taken_back_and_the_spool_goes_on(memory_path, monkeypatch):
-    spool = Spool(memory_path / "journal.spool")
+    spool = Spool(memory_path / "journal.spool", SPOOL_KEY)
     parts = encode_parts(new("x"), "2026-11-01T00:00:00.000000Z")
     assert spool.write(parts) == 1
     real = os.write
@@ -240,14 +395,14 @@ def test_a_part_of_a_record_is_taken_back_and_the_spool_goes_on(memory_path, mon
         spool.write(parts)
     monkeypatch.setattr(os, "write", real)
     assert spool.write(parts) == 2
-    spooled = spool.read()
+    spooled = read(spool.path.read_bytes())
     assert ([record.number for record in spooled.records], spooled.gaps) == ([1, 2], [])
     spool.close()
 
 
 def test_a_spool_in_a_folder_that_is_not_there_is_said(memory_path):
     with pytest.raises(JournalUnavailable, match="cannot be opened"):
-        Spool(memory_path / "nowhere" / "journal.spool")
+        Spool(memory_path / "nowhere" / "journal.spool", SPOOL_KEY)
 
 
 NOTER = """

@@ -316,6 +316,6 @@ def test_a_damaged_copy_of_the_operators_changes_nothing_and_is_written_anew(hom
     registered = Entry(seq=1, time="t", kind=Kind.OPERATOR_REGISTERED, actor="cli:x", body=body)
     home.operators.write_bytes(text.encode("latin-1"))
     operators = Operators(home.operators)
-    operators.restore([registered])
+    operators.restore([registered], lambda entry, statement: False)
     assert [known.name for known in operators.list()] == ["anna"]
     assert key.public_key in home.operators.read_text()

@@ -572,10 +572,11 @@ class TestAJournalThatWasEdited:
             for name in ("lab-1", "lab-2"):
                 await desk.pair(name, tags=["held"])
             wish = Change(kind=ChangeKind.DEVICE_SET, subject="lab-2", after={"tags": ["free"]})
-            signed = desk.key.sign_change(change_statement(await desk.console.service.propose(wish), "anna"))
-        # What else such an entry says is not what was signed.
-        body = {"tags": ["planted"], "signed": signed.model_dump(mode="json")}
+            proposal = await desk.console.service.propose(wish)
         for name in ("lab-1", "lab-2"):
+            signed = desk.key.sign_change(change_statement(proposal, "anna"))
+            # What else such an entry says is not what was signed.
+            body = {"tags": ["planted"], "signed": signed.model_dump(mode="json")}
             await write_journal(
                 home, NewEntry(kind=Kind.DEVICE_SET, actor="operator:anna", device=name, body=body)
             )
