@@ -66,6 +66,7 @@ from core.dispatch.models import Basis, CommandResult, CommandStage
 from core.dispatch.outcome import conclude, failure_in, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
+from core.dispatch.program_meant import with_process
 from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
@@ -249,6 +250,9 @@ class Dispatcher:
         """Carry one request from stage to stage; an operator's edit ends it with the new arguments."""
         try:
             command = await self._prepare(attempt)
+            if (with_process_id := await with_process(command, self.dispatch)) is not None:
+                attempt.request = with_process_id
+                command = await self._prepare(attempt)
             decision = self._decide(command, attempt)
             card = self._evidence.on_card(command)
             outcome = await self._approving.approve(

@@ -45,6 +45,7 @@ UPDATED = [
     "write_file",
     "get_system_info",
     "undo",
+    "list_processes",
 ]
 
 
@@ -107,6 +108,17 @@ def listed_before(name: str) -> dict[str, Any]:
             "enum": ["write_file"],
             "description": "The tool whose work was undone.",
         }
+    elif name == "list_processes":
+        del properties["program"], properties["pid"]
+        del listed["output_schema"]["properties"]["processes"]["items"]["properties"]["windows"]
+    elif name == "close_application":
+        listed["description"] = (
+            "Ask programs to end: through their windows where they have any, then with SIGTERM. With force, "
+            "what has not ended is killed, and what it had not saved is lost. The device client and what it "
+            "hangs from are never closed."
+        )
+        properties["process_name"]["description"] = "Every program of this user with this name."
+        properties["pid"]["description"] = "Or the one with this process id."
     else:
         del properties["app_root_name"]
     return listed
