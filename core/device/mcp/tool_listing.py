@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from core.aip.messages import ToolInfo, ToolType
+from core.aip.pending_requests import weight
 from core.device.mcp.numbers import odd_number
 from core.errors import DeviceError, ErrorCode
 from core.json_walk import walk
@@ -32,7 +33,10 @@ _DEEPEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool of a server. `digest` is the JSON of its whole definition, for comparison."""
+    """A tool of a server. `digest` is the JSON of its whole definition, for comparison.
+
+    `weight` is what a console counts for it in a list of tools (`core.aip.pending_requests.weight`).
+    """
 
     name: str
     title: str
@@ -43,6 +47,7 @@ class Definition:
     annotations: dict[str, Any] | None
     meta: dict[str, Any]
     digest: bytes
+    weight: int = field(compare=False)
     output: Validator | None = field(default=None, compare=False, repr=False)
 
     def info(self, offered: str, server: str) -> ToolInfo:
@@ -173,6 +178,7 @@ def _definition(name: str, said: dict[str, Any]) -> Definition:
         annotations=annotations,
         meta=meta if isinstance(meta, dict) else {},
         digest=digest,
+        weight=weight(said),
         output=output,
     )
 
