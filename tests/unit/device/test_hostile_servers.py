@@ -25,7 +25,7 @@ from core.device.mcp.server_state import State, Timing
 from core.device.mcp.tool_call import call
 from core.device.mcp.tool_listing import Listing, read_listing
 from core.device.processes.child_process import Children
-from core.device.tool import OBSERVES, Tool, ToolCall, Unavailable
+from core.device.tool import OBSERVES, FailedWithResult, Tool, ToolCall, Unavailable
 from core.errors import BadInput, DeviceError
 from core.schema_forms.patterns import safe_pattern
 from core.tasks import TaskGroupOwner
@@ -304,25 +304,27 @@ class _Answers:
         return self._answer
 
 
-async def test_the_server_and_not_its_schema_is_blamed_for_a_number_that_json_cannot_say():
+async def test_an_answer_with_a_number_that_json_cannot_say_is_kept_and_not_called_a_fault():
     schema = {"properties": {"share": {"type": "number", "multipleOf": 0.5}}}
     definition = _listing("search", outputSchema=schema).tools[0]
-    session = cast(Any, _Answers({"content": [], "structuredContent": {"share": math.nan}}))
+    session = cast(Any, _Answers({"content": [], "structuredContent": {"share": math.nan, "rest": 1}}))
     config = ServerConfig("web", "stdio", "server")
-    said = await _failing(call(session, config, definition, ToolCall({}), 10**7))
-    assert "NaN at structured['share']" in said
+    result = await call(session, config, definition, ToolCall({}), 10**7)
+    assert result["structured"] == {"share": "NaN", "rest": 1}
+    assert "NaN at structured['share']" in result["note"]
 
 
-async def test_a_failed_tool_says_what_of_its_answer_could_not_be_shown():
+async def test_a_failed_tool_says_what_json_cannot_say_of_its_answer():
     definition = _listing("search").tools[0]
     words = [{"type": "text", "text": "the disk is full"}]
     session = cast(
         Any, _Answers({"isError": True, "content": words, "structuredContent": {"free": math.inf}})
     )
     config = ServerConfig("web", "stdio", "server")
-    said = await _failing(call(session, config, definition, ToolCall({}), 10**7))
-    assert said.startswith("the disk is full")
-    assert "structured['free']" in said
+    with pytest.raises(FailedWithResult, match="the disk is full") as failed:
+        await call(session, config, definition, ToolCall({}), 10**7)
+    assert failed.value.result["structured"] == {"free": "Infinity"}
+    assert "structured['free']" in failed.value.result["note"]
 
 
 async def _failing(calling: Coroutine[Any, Any, Any]) -> str:
