@@ -46,7 +46,7 @@ _INSERT = "INSERT INTO calls (call_id, state, what, at, client) VALUES (?, ?, ?,
 class Facts(BaseModel):
     """What is stored of a call's end: nothing that an argument, a file or a program could have written.
 
-    `code` is the error's code. `exit_code` and `undo_id` are those of a built-in tool's result. `cut`: the
+    `code` is the error's code. `exit_code` and `undo` are those of a built-in tool's result. `cut`: the
     client ended before the call did.
     """
 
@@ -56,7 +56,7 @@ class Facts(BaseModel):
     namespace: str | None = None
     code: ErrorCode | None = None
     exit_code: int | None = None
-    undo_id: str | None = Field(default=None, pattern=ID_PATTERN)
+    undo: str | None = Field(default=None, pattern=ID_PATTERN)
     cut: bool = False
 
     @classmethod
@@ -66,7 +66,7 @@ class Facts(BaseModel):
         facts = cls(status=result.status, namespace=result.namespace, code=code)
         if result.namespace != NAMESPACE or not isinstance(result.result, dict):
             return facts
-        named = {name: result.result.get(name) for name in ("exit_code", "undo_id")}
+        named = {name: result.result.get(name) for name in ("exit_code", "undo")}
         try:
             return cls.model_validate({**dict(facts), **named})
         except ValidationError:
@@ -75,7 +75,7 @@ class Facts(BaseModel):
 
     def result(self, call_id: str) -> Result:
         """The result of a call of which only these facts are known."""
-        named = {"exit_code": self.exit_code, "undo_id": self.undo_id}
+        named = {"exit_code": self.exit_code, "undo": self.undo}
         known = {name: value for name, value in named.items() if value is not None}
         words = _INTERRUPTED if self.cut else _NOT_KEPT
         return Result(

@@ -112,10 +112,10 @@ ENDS = {
     "a form that an undo id never has": Result(
         status=ResultStatus.SUCCESS,
         namespace=NAMESPACE,
-        result={"undo_id": f"{SECRET} {SECRET}", "exit_code": SECRET},
+        result={"undo": f"{SECRET} {SECRET}", "exit_code": SECRET},
     ),
     "a hosted tool's field of that name": Result(
-        status=ResultStatus.SUCCESS, namespace="vault", result={"undo_id": "tr0ub4dor-3-hunter2-"}
+        status=ResultStatus.SUCCESS, namespace="vault", result={"undo": "tr0ub4dor-3-hunter2-"}
     ),
 }
 
@@ -149,7 +149,7 @@ async def test_after_a_restart_a_late_answer_says_how_it_ended_and_how_it_is_und
         "wrote": Result(
             status=ResultStatus.SUCCESS,
             namespace=NAMESPACE,
-            result={"undo_id": "AbCdEfGhIjKlMnOpQrSt", "path": "/srv/x"},
+            result={"undo": "AbCdEfGhIjKlMnOpQrSt", "path": "/srv/x"},
         ),
         "ran": Result(
             status=ResultStatus.FAILURE,
@@ -166,7 +166,7 @@ async def test_after_a_restart_a_late_answer_says_how_it_ended_and_how_it_is_und
     answer, _ = await calls.recall(["wrote", "ran"], ROOM)
     wrote, failed = answer["wrote"]["result"], answer["ran"]["result"]
     assert (wrote["status"], wrote["error"]) == ("success", None)
-    assert wrote["result"]["undo_id"] == "AbCdEfGhIjKlMnOpQrSt"
+    assert wrote["result"]["undo"] == "AbCdEfGhIjKlMnOpQrSt"
     assert failed["status"] == "failure"
     assert failed["error"].startswith("tool_failed: The device client that ran it has ended")
     assert failed["result"]["exit_code"] == 3

@@ -46,6 +46,7 @@ UPDATED = [
     "get_system_info",
     "undo",
     "list_processes",
+    "restore_file",
 ]
 
 
@@ -88,6 +89,7 @@ def listed_before(name: str) -> dict[str, Any]:
     """The tool as the version before listed it."""
     listed = copy.deepcopy(listed_now(name))
     properties = listed["input_schema"]["properties"]
+    listed["output_schema"].get("properties", {}).pop("note", None)
     if name in ("read_file", "write_file"):
         properties["encoding"] = {
             "enum": ["utf-8", "base64"],
@@ -119,7 +121,7 @@ def listed_before(name: str) -> dict[str, Any]:
         )
         properties["process_name"]["description"] = "Every program of this user with this name."
         properties["pid"]["description"] = "Or the one with this process id."
-    else:
+    elif name != "restore_file":
         del properties["app_root_name"]
     return listed
 
