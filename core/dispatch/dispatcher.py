@@ -292,7 +292,7 @@ class Dispatcher:
         # Cancelled, stopped or disconnected while a schema or a link was read.
         self._check_wanted(request)
         check_bound(command, self._devices.target(request.device))
-        return command, adjusted(self._policy.decide(self._query(command)), command.request)
+        return command, self._adjusted(command)
 
     # Stages 1 to 3
     async def _prepare(self, attempt: Attempt) -> PreparedCommand:
@@ -345,13 +345,17 @@ class Dispatcher:
     # Stage 4
     def _decide(self, command: PreparedCommand, attempt: Attempt) -> Decision:
         attempt.stage = CommandStage.DECIDE
-        decision = adjusted(self._policy.decide(self._query(command)), command.request)
+        decision = self._adjusted(command)
         attempt.decision = decision
         self._journal.note_all([prepared_entry(command), decided_entry(command, decision)])
         command.request.on_decided(decision)
         if decision.answer is not Answer.DENY:
             attempt.stage = CommandStage.APPROVE
         return decision
+
+    def _adjusted(self, command: PreparedCommand) -> Decision:
+        decision = self._policy.decide(self._query(command))
+        return adjusted(decision, command.request, command.target.device)
 
     def _query(self, command: PreparedCommand) -> PolicyQuery:
         home = home_of(command.target.shares_disk)
