@@ -75,6 +75,17 @@ class Node:
     box: Any
 
 
+def program_text(pid: int, windows: Iterable[str]) -> str:
+    """A program by the id of its first process and the titles of its windows."""
+    titles = ", ".join(f"“{title}”" for title in windows)
+    return f"process {pid} with the window {titles}" if titles else f"process {pid}"
+
+
+def several_programs(name: str, count: int, programs: Sequence[str]) -> str:
+    """The error for a name that fits several programs, which are listed as `program_text` has them."""
+    return f"{count} programs are called {name!r}: {'; '.join(programs)}. Give the pid of the one to close"
+
+
 def meant(tree: Any, parameters: Mapping[str, Any]) -> list[Node]:
     """The controls that match a call's target, in a result of `get_ui_tree` for the program that it names.
 

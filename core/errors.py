@@ -36,6 +36,7 @@ class ErrorCode(StrEnum):
     DENIED_BY_POLICY = "denied_by_policy"
     DENIED_BY_OPERATOR = "denied_by_operator"
     DENIED_BY_DEVICE = "denied_by_device"
+    CLOCK_DIFFERS = "clock_differs"
     APPROVAL_EXPIRED = "approval_expired"
     APPROVAL_PENDING = "approval_pending"
     APPROVAL_INVALID = "approval_invalid"
@@ -89,6 +90,7 @@ ADVICE: dict[ErrorCode, Advice] = {
     ),
     ErrorCode.DENIED_BY_OPERATOR: Advice(False, "Read the operator's reason before asking again."),
     ErrorCode.DENIED_BY_DEVICE: Advice(False, "The device's own limits forbid it; see its device.toml."),
+    ErrorCode.CLOCK_DIFFERS: Advice(True, "Set the device's clock (NTP), then ask again."),
     ErrorCode.APPROVAL_EXPIRED: Advice(True, "Ask again when an operator is there."),
     ErrorCode.APPROVAL_PENDING: Advice(
         False, "Do not ask again: approve or deny the request that waits; the run goes on from there."
@@ -223,6 +225,7 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.DENIED_BY_POLICY: Refused,
     ErrorCode.DENIED_BY_OPERATOR: Refused,
     ErrorCode.DENIED_BY_DEVICE: Refused,
+    ErrorCode.CLOCK_DIFFERS: Refused,
     ErrorCode.APPROVAL_EXPIRED: Refused,
     ErrorCode.APPROVAL_PENDING: Refused,
     ErrorCode.APPROVAL_INVALID: Refused,

@@ -213,6 +213,17 @@ def check_speaks_of(statement: Statement, request: Request, now: datetime | None
     Raises:
         Refused: it is for another request, contract, device or call, or has expired, or expires too late.
     """
+    check_subject(statement, request)
+    check_time(statement.expires, now=now)
+
+
+def check_subject(statement: Statement, request: Request) -> None:
+    """Check that a statement is about exactly this request, and has an expiry.
+
+    Raises:
+        Refused: it is for another request, contract, device or call, or has no valid expiry.
+    """
+    _expiry(statement.expires)
     for name, signed_value, value in (
         ("request", statement.request_digest, request.digest),
         ("contract", statement.contract, request.contract),
@@ -221,7 +232,16 @@ def check_speaks_of(statement: Statement, request: Request, now: datetime | None
     ):
         if signed_value != value:
             raise Refused(f"The signature is for another {name}.", ErrorCode.APPROVAL_INVALID)
-    check_time(statement.expires, now=now)
+
+
+def _expiry(expires: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(expires)
+    except (ValueError, TypeError) as error:
+        raise Refused("The signature has no valid expiry.", ErrorCode.APPROVAL_INVALID) from error
+    if moment.tzinfo is None:
+        raise Refused("The signature has no valid expiry.", ErrorCode.APPROVAL_INVALID)
+    return moment
 
 
 def check_time(
@@ -238,9 +258,6 @@ def check_time(
     Raises:
         Refused: it has expired, or is valid for too long (code `approval_invalid`).
     """
-    try:
-        left = (datetime.fromisoformat(expires) - (now or datetime.now(UTC))).total_seconds() + waited_s
-    except (ValueError, TypeError) as error:
-        raise Refused("The signature has no valid expiry.", ErrorCode.APPROVAL_INVALID) from error
+    left = (_expiry(expires) - (now or datetime.now(UTC))).total_seconds() + waited_s
     if not 0 < left <= most_seconds:
         raise Refused("The signature has expired, or is valid for too long.", ErrorCode.APPROVAL_INVALID)

@@ -22,8 +22,9 @@ device's end of the link makes references.
 
 `call_id` is an idempotency key on a Quarterdeck device: the device never runs a command again whose `call_id`
 it has seen; it answers with the first command's result, or waits for that result. `recall` asks for the state
-of calls whose answer was lost. A device that never saw a call answers `never_seen`, and refuses the call from
-then on.
+of calls whose answer was lost. Results are in the memory of the device client only: after its restart the
+answer has the status, the error code, an exit code and an undo id, with the reason under `not_kept`. A device
+that never saw a call answers `never_seen`, and refuses the call from then on.
 """
 
 from __future__ import annotations

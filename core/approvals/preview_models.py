@@ -35,8 +35,9 @@ class Preview(FrozenModel):
     For a file: `before` and `after` are its text, or None if it is not text, too large or missing; `problem`
     then has the reason. `is_new` is true if the device has looked and the file does not exist. For an action
     at an element or a point: `picture` is the blob of the device's last picture, or of the picture that the
-    point refers to; `target` or `point` is the target's position in it. `taken_at` is when the file was read
-    or the picture taken (UTC, ISO 8601).
+    point refers to; `target` or `point` is the target's position in it. For a program (`kind` is `program`):
+    `label` says which one it is, by process id, windows and command line. `taken_at` is when the file or the
+    program was read or the picture taken (UTC, ISO 8601).
     """
 
     kind: str

@@ -16,7 +16,7 @@ from core.approvals.grants import GrantTerms, exact_arguments, scope_words
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.cli import show
-from core.cli.asking import card, of_words, scope_of_request
+from core.cli.asking import card_of, of_words
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import ask_line, is_terminal
@@ -105,7 +105,7 @@ async def answer(
     """
     console = session.console
     approval = await console.approvals.get(wanted)
-    note(card(approval, await scope_of_request(session, approval)))
+    note(await card_of(session, approval))
     check_shown(approval.request)
     if digest is not None and digest != approval.request.digest:
         raise Refused(
@@ -146,7 +146,7 @@ async def show_request(session: Session, wanted: str, json_wanted: bool) -> None
     if json_wanted:
         say(as_json(found.model_dump(mode="json")))
     else:
-        say(card(found, await scope_of_request(session, found)))
+        say(await card_of(session, found))
 
 
 async def grants(session: Session, everything: bool, json_wanted: bool) -> None:

@@ -14,6 +14,7 @@ from core.cli.signing import KeySource, decide, unlock
 from core.commitments import commitments_in, readable
 from core.errors import BadInput, QuarterdeckError, Refused
 from core.fleet.models import Fact, ToolScope
+from core.policy.analysis.built_in_tools import CLOSE_APPLICATION
 from core.service.console import ApprovalChanged, Missed
 from core.statements import check_shown, short_code
 from core.tasks import TaskGroupOwner
@@ -28,7 +29,7 @@ async def ask_here(session: Session, approval_id: str, unlocking: KeySource) -> 
     approval = await session.console.approvals.hold(approval_id, True)
     if approval.state is not ApprovalState.WAITING:
         return
-    note(card(approval, await scope_of_request(session, approval)))
+    note(await card_of(session, approval))
     check_shown(approval.request)
     owner = TaskGroupOwner("terminal")
     asking = owner.spawn("ask", _ask(session, approval, unlocking))
@@ -90,10 +91,23 @@ async def scope_of_request(session: Session, approval: Approval) -> ToolScope | 
         return None
 
 
-def card(approval: Approval, scope: ToolScope | None = None) -> str:
+async def card_of(session: Session, approval: Approval) -> str:
+    """The card of a request, with what its device says of it now."""
+    closes = ""
+    if approval.request.tool_name == CLOSE_APPLICATION and approval.state is ApprovalState.WAITING:
+        try:
+            preview = await session.console.approvals.preview(approval.id)
+            closes = preview.label or preview.problem
+        except QuarterdeckError as error:
+            closes = error.message
+    return card(approval, await scope_of_request(session, approval), closes)
+
+
+def card(approval: Approval, scope: ToolScope | None = None, closes: str = "") -> str:
     """A request as the operator must see it: everything that would be sent, and why approval is needed.
 
-    `scope` is that of its tool: what it needs and reaches, as far as it is known.
+    `scope` is that of its tool: what it needs and reaches, as far as it is known. `closes`: the program that
+    it would close.
     """
     request, decision = approval.request, approval.decision
     risk = f"{decision.risk.value}, effect {decision.effect.value}"
@@ -106,6 +120,7 @@ def card(approval: Approval, scope: ToolScope | None = None) -> str:
             ("Asked by", approval.actor),
             ("Program (says)", approval.program),
             ("Effect", decision.summary),
+            ("Closes", closes),
             *[("Would", f"{one.text} ({one.risk.value})") for one in decision.findings],
             *[("Asks because", f"{one.text} [{one.origin}]") for one in decision.reasons],
             ("Undo", decision.undo),

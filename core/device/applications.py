@@ -125,33 +125,50 @@ def protected() -> set[int]:
     return mine
 
 
-def chosen(process_name: str | None, pid: int | None) -> list[psutil.Process]:
-    """The processes with a name, or the process with an id, that are to be closed.
+def process_of(pid: int, process_name: str | None) -> psutil.Process:
+    """The process with an id, which must be called `process_name` if that is given.
 
     Raises:
         BadInput: there is no such process.
+        Refused: it is protected.
+    """
+    try:
+        # A thread has an id as well, and a signal to it would end the process that it belongs to.
+        if not psutil.pid_exists(pid):
+            raise psutil.NoSuchProcess(pid)
+        process = psutil.Process(pid)
+    except psutil.NoSuchProcess as error:
+        raise BadInput(f"There is no process {pid}", ErrorCode.NOT_FOUND) from error
+    if process_name is not None and not _is_called(process, process_name.casefold()):
+        # The program that was meant has ended, and its id is another's now.
+        raise BadInput(f"Process {pid} is not called {process_name!r}", ErrorCode.NOT_FOUND)
+    if pid in protected() or _is_kernels(process):
+        raise _kept(f"Process {pid}")
+    return process
+
+
+def programs(process_name: str) -> list[psutil.Process]:
+    """The first process of each program of this user with a name, oldest first.
+
+    A process whose parent has the same name belongs to its parent's program, as a browser's do.
+
+    Raises:
+        BadInput: there is none.
         Refused: all of them are protected.
     """
-    kept = protected()
-    if pid is not None:
-        try:
-            # A thread has an id as well, and a signal to it would end the process that it belongs to.
-            if not psutil.pid_exists(pid):
-                raise psutil.NoSuchProcess(pid)
-            process = psutil.Process(pid)
-        except psutil.NoSuchProcess as error:
-            raise BadInput(f"There is no process {pid}", ErrorCode.NOT_FOUND) from error
-        if pid in kept or _is_kernels(process):
-            raise _kept(f"Process {pid}")
-        return [process]
-    wanted = (process_name or "").casefold()
-    found = [one for one in psutil.process_iter() if _is_called(one, wanted)]
-    if not found:
+    kept, wanted = protected(), process_name.casefold()
+    called = [one for one in psutil.process_iter() if _is_called(one, wanted)]
+    if not called:
         raise BadInput(f"No process is called {process_name!r}", ErrorCode.NOT_FOUND)
-    ours = [one for one in found if one.pid not in kept and _is_own(one)]
+    ours = {one.pid: one for one in called if one.pid not in kept and _is_own(one)}
     if not ours:
         raise _kept(f"Every process called {process_name!r}")
-    return ours
+    first = []
+    for one in ours.values():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if one.ppid() not in ours:
+                first.append(one)
+    return sorted(first, key=lambda one: one.pid)
 
 
 def _kept(what: str) -> Refused:

@@ -27,7 +27,8 @@ from core.statements import (
     ApprovalProof,
     Request,
     SignedStatement,
-    check_speaks_of,
+    check_subject,
+    check_time,
     make_request,
     short_code,
     verify_signature,
@@ -124,16 +125,19 @@ class ApprovalCheck:
         request = self._request(tool, command, proof)
         now = self._used.now(self._clock)
         counted: dict[str, SignedStatement] = {}
-        faults: list[str] = []
+        faults: list[Refused] = []
         for signed in proof.statements:
             try:
                 operator = self._signer(signed)
                 _check_approves(signed, request, now)
                 counted[operator.name] = signed
             except Refused as error:
-                faults.append(error.message)
+                faults.append(error)
         if len(counted) < self._config.approvers:
-            raise _refused(_too_few(len(counted), self._config.approvers, faults))
+            words = _too_few(len(counted), self._config.approvers, [fault.message for fault in faults])
+            # The console has checked the time by its own clock.
+            by_clock = faults and all(fault.code is ErrorCode.CLOCK_DIFFERS for fault in faults)
+            raise Refused(words, ErrorCode.CLOCK_DIFFERS if by_clock else ErrorCode.DENIED_BY_DEVICE)
         _check_is_what_was_approved(tool, proof)
         until = max(datetime.fromisoformat(one.statement.expires) for one in counted.values())
         return VerifiedApproval(request.call_id, short_code(request.digest), tuple(sorted(counted)), until)
@@ -227,9 +231,14 @@ def _check_approves(signed: SignedStatement, request: Request, now: datetime) ->
     if statement.request_digest != request.digest:
         raise _refused(f"What {statement.approver} approved is not this command, byte for byte.")
     try:
-        check_speaks_of(statement, request, now)
+        check_subject(statement, request)
     except Refused as error:
-        raise _refused(f"{error.message} (It is {now:%Y-%m-%d %H:%M:%S} UTC on this device.)") from error
+        raise _refused(error.message) from error
+    try:
+        check_time(statement.expires, now=now)
+    except Refused as error:
+        words = f"{error.message} (It is {now:%Y-%m-%d %H:%M:%S} UTC on this device.)"
+        raise Refused(words, ErrorCode.CLOCK_DIFFERS) from error
 
 
 def _too_few(counted: int, wanted: int, faults: list[str]) -> str:

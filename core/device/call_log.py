@@ -1,9 +1,9 @@
 """The log of calls and their results: no call runs twice, and a console can ask for a lost result.
 
 A call is `waiting`, `running`, `done` or `gone`. `gone`: the console asked about it before it arrived, and it
-is refused since. The latest results are kept in memory, limited in bytes; call ids are kept much longer.
-Actions are also in the device's store (`CallRecords`), so that a client that was killed neither runs an
-action again nor reports it as never seen.
+is refused since. The latest results are kept in memory, limited in bytes, for consoles that come back late;
+call ids are kept much longer. Actions are also in the device's store (`CallRecords`), without arguments and
+results, so that a client that was killed neither runs an action again nor reports it as never seen.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import structlog
-from pydantic import ValidationError
 
 from core.aip.extensions import CommandOptions, RecalledResult
-from core.aip.messages import Command, Result, ResultStatus
+from core.aip.messages import Command, Result
 from core.device.binary_values import BinaryResult, Blobs, marked
-from core.device.call_records import KEPT_ANYWAY, CallRecord, CallRecords
+from core.device.call_records import KEPT_ANYWAY, CallRecord, CallRecords, Facts
 from core.device.device_store import EXPIRY_S, DeviceStore
 from core.device.router import failure
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
@@ -131,9 +130,9 @@ class CallLog:
             call.ended.set_result(None)
         self._make_room()
         if call.claimed and self._records is not None:
-            kept = None if isinstance(result, BinaryResult) else result.model_dump(mode="json")
+            ended = CallRecord(call.call_id, "done", call.what, call.at, Facts.of(result))
             try:
-                await self._records.note(CallRecord(call.call_id, "done", call.what, call.at, kept))
+                await self._records.note(ended)
             except QuarterdeckError as error:
                 # The action has run, so this is not an error of the call; after a restart its outcome is
                 # reported as unknown.
@@ -248,7 +247,7 @@ class CallLog:
                 continue
             state: State = "gone" if record.state == "gone" else "done"
             call = Call(record.call_id, record.what, state, record.at, action=state == "done")
-            call.result = None if record.result is None else _read_result(record.result)
+            call.result = None if record.facts is None else record.facts.result(record.call_id)
             self._calls[record.call_id] = call
         self._make_room()
 
@@ -297,9 +296,10 @@ def _steady() -> Callable[[], float]:
 def what_of(command: Command, terms: CommandOptions | None) -> str:
     """Identifies a command: its tool, a hash of its arguments, and the permitted request's digest if given.
 
-    The digest alone is not enough: the console may send any digest, or none.
+    The digest alone is not enough: the console may send any digest, or none. The hash is stored, so it is
+    salted with the call id: equal arguments of two calls have different hashes.
     """
-    given = json.dumps(command.parameters or {}, sort_keys=True).encode()
+    given = json.dumps([command.call_id, command.parameters or {}], sort_keys=True).encode()
     arguments = hashlib.sha256(given).hexdigest()[:16]
     permitted = f" {terms.digest[:80]}" if terms and terms.digest else ""
     return f"{command.tool_type}::{command.tool_name[:200]} {arguments}{permitted}"
@@ -324,12 +324,5 @@ def _told(record: CallRecord) -> dict[str, Any]:
     if record.state == "started":
         return RecalledResult(state="running").model_dump()
     lost = DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN)
-    result = failure(lost, record.call_id) if record.result is None else _read_result(record.result)
+    result = failure(lost, record.call_id) if record.facts is None else record.facts.result(record.call_id)
     return RecalledResult(state="done", result=marked(result).model_dump(mode="json")).model_dump()
-
-
-def _read_result(found: dict[str, Any]) -> Result:
-    try:
-        return Result.model_validate(found)
-    except ValidationError:
-        return Result(status=ResultStatus.FAILURE, error="outcome_unknown: Its record cannot be read")

@@ -2,11 +2,14 @@
 
 A call has one row, whichever of the clients with this state folder it reached. It is `started` before its
 action begins, `done` when it has ended, or `gone`: a console was told that it never came, so it never runs.
+
+Neither arguments nor results are stored, since both hold secrets that this device cannot tell from other
+text. Of an ended call the store has its `Facts`; the whole result is in the memory of the client that ran it
+(`call_log`), for as long as that client runs.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +17,14 @@ from functools import partial
 from typing import Any, Literal
 
 import structlog
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from core.aip.frames import error_text, read_error_text
+from core.aip.messages import Result, ResultStatus
 from core.device.device_store import EXPIRY_S, DeviceStore, doubt, doubtful_until
-from core.device.old_ledger import old_lines, remove_old_lines
-from core.device.router import failure
+from core.device.old_ledger import Line, old_lines, remove_old_lines
+from core.device.tool import NAMESPACE
+from core.device.undo import ID_PATTERN
 from core.errors import DeviceError, ErrorCode
 
 log = structlog.get_logger(__name__)
@@ -26,19 +33,66 @@ State = Literal["started", "done", "gone"]
 # So many are kept at any age: correcting a wrong clock can make young records look old.
 KEPT_ANYWAY = 4096
 _MOST_RECORDS = 50_000
-_LARGEST_RESULT = 16 * 1024
-_MOST_RESULT_BYTES = 4 * 1024 * 1024
+_MOST_FACT_BYTES = 4 * 1024 * 1024
 _NOTES_BETWEEN_TRIMS = 256
-_INTERRUPTED = DeviceError("It was running when the device client ended", ErrorCode.OUTCOME_UNKNOWN)
+_INTERRUPTED = "It was running when the device client ended"
+_NOT_KEPT = "The device client that ran it has ended, and results are not stored"
 _COLUMNS = "call_id, state, what, at, result"
-# Results have a table of their own, whose pages are free again when old results are dropped.
+# Facts have a table of their own, whose pages are free again when old ones are dropped.
 _CALLS = "calls LEFT JOIN results USING (seq)"
 _INSERT = "INSERT INTO calls (call_id, state, what, at, client) VALUES (?, ?, ?, ?, ?)"
 
 
+class Facts(BaseModel):
+    """What is stored of a call's end: nothing that an argument, a file or a program could have written.
+
+    `code` is the error's code. `exit_code` and `undo` are those of a built-in tool's result. `cut`: the
+    client ended before the call did.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    status: ResultStatus
+    namespace: str | None = None
+    code: ErrorCode | None = None
+    exit_code: int | None = None
+    undo: str | None = Field(default=None, pattern=ID_PATTERN)
+    cut: bool = False
+
+    @classmethod
+    def of(cls, result: Result) -> Facts:
+        """The facts of a result."""
+        code = None if result.status is ResultStatus.SUCCESS else read_error_text(result.error or "").code
+        facts = cls(status=result.status, namespace=result.namespace, code=code)
+        if result.namespace != NAMESPACE or not isinstance(result.result, dict):
+            return facts
+        named = {name: result.result.get(name) for name in ("exit_code", "undo")}
+        try:
+            return cls.model_validate({**dict(facts), **named})
+        except ValidationError:
+            # A later tool's field of this name has another form.
+            return facts
+
+    def result(self, call_id: str) -> Result:
+        """The result of a call of which only these facts are known."""
+        named = {"exit_code": self.exit_code, "undo": self.undo}
+        known = {name: value for name, value in named.items() if value is not None}
+        words = _INTERRUPTED if self.cut else _NOT_KEPT
+        return Result(
+            status=self.status,
+            error=None if self.code is None else error_text(DeviceError(words, self.code)),
+            result=None if self.cut else {**known, "not_kept": _NOT_KEPT},
+            namespace=self.namespace,
+            call_id=call_id,
+        )
+
+
+_CUT = Facts(status=ResultStatus.FAILURE, namespace=NAMESPACE, code=ErrorCode.OUTCOME_UNKNOWN, cut=True)
+
+
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """The state of one call. `result` is its AIP `Result` if that was small enough to be kept.
+    """The state of one call; `facts` of its end, unless they were dropped.
 
     `what` identifies the command, and `at` is when it came, in seconds since 1970.
     """
@@ -47,7 +101,7 @@ class CallRecord:
     state: State
     what: str
     at: float
-    result: dict[str, Any] | None = None
+    facts: Facts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +177,11 @@ class CallRecords:
     def _take_over(self, connection: sqlite3.Connection, now: float) -> tuple[list[CallRecord], float]:
         lines, broken = old_lines(self._store.folder)
         for line in lines:
-            old = CallRecord(line.call_id, line.state, line.what, line.at, line.result)
+            old = CallRecord(line.call_id, line.state, line.what, line.at, _facts_of_line(line))
             newer = _find(connection, old.call_id)
             if newer is None or (newer.state == "gone" and old.state != "gone"):
                 connection.execute("DELETE FROM calls WHERE call_id = ?", (_bytes(old.call_id),))
-                _put_result(connection, connection.execute(_INSERT, (*_row(old), "")).lastrowid, old.result)
+                _put_facts(connection, connection.execute(_INSERT, (*_row(old), "")).lastrowid, old.facts)
         if broken:
             doubt(connection, "calls", now)
         self._adopt(connection)
@@ -156,7 +210,7 @@ class CallRecords:
         ).fetchone()
         if row is not None:
             connection.execute("UPDATE calls SET state = ? WHERE seq = ?", (record.state, row[0]))
-            _put_result(connection, row[0], record.result)
+            _put_facts(connection, row[0], record.facts)
         self._count(connection, 1, record.at)
 
     def _adopt(self, connection: sqlite3.Connection) -> list[CallRecord]:
@@ -165,12 +219,11 @@ class CallRecords:
             if self._store.is_alive(client):
                 continue
             cut = connection.execute(
-                "SELECT seq, call_id FROM calls WHERE client = ? AND state = 'started'", (client,)
+                "SELECT seq FROM calls WHERE client = ? AND state = 'started'", (client,)
             ).fetchall()
-            for seq, call_id in cut:
-                lost = failure(_INTERRUPTED, call_id.decode("utf-8", "replace"))
+            for (seq,) in cut:
                 connection.execute("UPDATE calls SET state = 'done' WHERE seq = ?", (seq,))
-                _put_result(connection, seq, lost.model_dump(mode="json"))
+                _put_facts(connection, seq, _CUT)
             adopted += connection.execute(f"SELECT seq, {_COLUMNS} FROM {_CALLS} WHERE client = ?", (client,))
             connection.execute("UPDATE calls SET client = ? WHERE client = ?", (self._store.client, client))
         records = [_record(row) for _, *row in sorted(adopted)]
@@ -200,7 +253,7 @@ class CallRecords:
             self._trim(connection, now)
 
     def _trim(self, connection: sqlite3.Connection, now: float) -> None:
-        """Drop records and results that are too old or too many; calls that run stay."""
+        """Drop records and facts that are too old or too many; calls that run stay."""
         since = now - EXPIRY_S
         old = "state != 'started' AND seq <= (SELECT seq FROM calls ORDER BY seq DESC LIMIT 1 OFFSET ?)"
         connection.execute(f"DELETE FROM calls WHERE at < ? AND {old}", (since, KEPT_ANYWAY))
@@ -214,7 +267,7 @@ class CallRecords:
             "DELETE FROM results WHERE seq <= (SELECT seq FROM "
             "(SELECT seq, sum(length(result)) OVER (ORDER BY seq DESC) AS total FROM results) "
             "WHERE total > ? ORDER BY seq DESC LIMIT 1)",
-            (_MOST_RESULT_BYTES,),
+            (_MOST_FACT_BYTES,),
         )
 
 
@@ -232,22 +285,28 @@ def _row(record: CallRecord) -> tuple[bytes, str, bytes, float]:
     return _bytes(record.call_id), record.state, _bytes(record.what), round(record.at, 3)
 
 
-def _put_result(connection: sqlite3.Connection, seq: int | None, result: dict[str, Any] | None) -> None:
-    """Keep a call's result, unless it is too large."""
-    text = "" if result is None else json.dumps(result)
-    if 0 < len(text) <= _LARGEST_RESULT:
+def _put_facts(connection: sqlite3.Connection, seq: int | None, facts: Facts | None) -> None:
+    if facts is not None:
+        text = facts.model_dump_json(exclude_defaults=True)
         connection.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (seq, text))
+
+
+def _facts_of_line(line: Line) -> Facts | None:
+    try:
+        return None if line.result is None else Facts.of(Result.model_validate(line.result))
+    except ValidationError:
+        return None
 
 
 def _record(row: Sequence[Any]) -> CallRecord | None:
     """The record in a row of `_COLUMNS`; None if the row cannot be read."""
-    call_id, state, what, at, result = row
+    call_id, state, what, at, facts = row
     try:
-        kept = None if result is None else json.loads(result)
-        if not isinstance(kept, dict | None) or state not in {"started", "done", "gone"}:
+        known = None if facts is None else Facts.model_validate_json(facts)
+        if state not in {"started", "done", "gone"}:
             return None
-        return CallRecord(_text(call_id), state, _text(what), float(at), kept)
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        return CallRecord(_text(call_id), state, _text(what), float(at), known)
+    except (ValueError, TypeError, AttributeError):
         return None
 
 

@@ -41,7 +41,9 @@ _WHOLE = ".whole"
 # A call's deadline is at most a day, and a statement's validity 10 minutes: no older row can matter.
 EXPIRY_S = 48 * 3600.0
 _APPLICATION_ID = 0x51444456  # "QDDV"
-_FORMAT = 1
+_FORMAT = 2
+# Format 1 had the same tables, and whole results in `results`.
+_WITH_RESULTS = 1
 # How long another client may hold SQLite's lock, and how long a call waits for its turn in this client.
 _BUSY_S = 5.0
 _TURN_S = 10.0
@@ -320,12 +322,16 @@ class DeviceStore:
                 raise _Damaged(str(said))
             if _tables(connection) != _expected_tables():
                 raise _Damaged("its tables are not those of a device's record")
+            # What is deleted is overwritten, so that no path, name or id outlives its row.
+            connection.execute("PRAGMA secure_delete = ON")
             # On a file system that cannot share memory, SQLite keeps its rollback journal.
             [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             # Without the log, a transaction that is not synchronised could damage the file in a power cut.
             self._relaxed, self._synchronous = ("NORMAL" if mode == "wal" else "FULL"), ""
             connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BETWEEN_CHECKPOINTS}")
             connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
+            if version == _WITH_RESULTS:
+                _remove_results(connection)
         except BaseException as error:
             connection.close()
             if isinstance(error, UnicodeDecodeError):
@@ -428,6 +434,15 @@ def _expected_tables() -> list[tuple[str, str]]:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(_SCHEMA)
         return _tables(connection)
+
+
+def _remove_results(connection: sqlite3.Connection) -> None:
+    """Remove the results that an earlier version stored, also from free pages and from the log."""
+    connection.executescript(
+        "DELETE FROM results; VACUUM; PRAGMA wal_checkpoint(TRUNCATE); "
+        # Last, so that what was interrupted is done again.
+        f"PRAGMA user_version = {_FORMAT};"
+    )
 
 
 def _make(path: Path) -> None:

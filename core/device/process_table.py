@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,12 +55,21 @@ def readable(text: str) -> str:
 
 
 def rows(
-    name: str | None, user: str | None, min_cpu_percent: float, min_memory_bytes: int
+    name: str | None,
+    user: str | None,
+    min_cpu_percent: float,
+    min_memory_bytes: int,
+    pids: Set[int] | None = None,
 ) -> list[dict[str, Any]]:
-    """The matching processes, sorted by processor use, then memory, highest first. Blocks for 0.1 s."""
+    """The matching processes, sorted by processor use, then memory, highest first. Blocks for 0.1 s.
+
+    `pids`: only those with these ids.
+    """
     wanted = name.casefold() if name else ""
     first: dict[psutil.Process, float] = {}
     for process in psutil.process_iter():
+        if pids is not None and process.pid not in pids:
+            continue
         try:
             if wanted and wanted not in readable(process.name()).casefold():
                 continue

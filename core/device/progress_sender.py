@@ -1,4 +1,8 @@
-"""Sends a call's progress to the console: merged, paced and limited, however fast the tool reports it."""
+"""Sends a call's progress to the console: merged, paced and limited, however fast the tool reports it.
+
+Texts of several streams are sent in the order in which they were reported, as long as the streams do not
+change more often than a console takes frames; then texts of one stream are merged across the others.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from core.aip.extensions import Progress
+from core.aip.limits import TokenBucket
 from core.tasks import TaskGroupOwner
 
 Stream = Literal["stdout", "stderr", "note"]
@@ -18,6 +24,18 @@ Send = Callable[[str], Awaitable[None]]
 _MOST_HELD = 256 * 1024
 _FRAME_CHARACTERS = 65_536
 _MOST_BYTES_EACH = 4
+# Runs of text of one stream that wait. These, the extra frames and one frame each pause stay within what a
+# console takes of one call: 200 frames at once, 50 a second (`core.aip.limits.LinkLimits`).
+_MOST_RUNS = 100
+_EXTRA_BURST, _EXTRA_PER_S = 80.0, 20.0
+
+
+@dataclass(slots=True)
+class _Run:
+    """Text of one stream that was reported without text of another between."""
+
+    stream: Stream
+    parts: deque[str]
 
 
 class CallProgress:
@@ -30,7 +48,8 @@ class CallProgress:
         self._pause_s = pause_s
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._held: dict[Stream, deque[str]] = {}
+        self._runs: deque[_Run] = deque()
+        self._extra = TokenBucket(_EXTRA_BURST, _EXTRA_PER_S)
         self._sizes: dict[Stream, int] = {}
         self._size = 0
         self._dropped: dict[Stream, int] = {}
@@ -86,17 +105,29 @@ class CallProgress:
         if over > 0:
             self._drop(stream, over)
             text = text[over:]
-        self._held.setdefault(stream, deque()).append(text)
+        self._append(text, stream)
         self._resize(stream, len(text))
         while self._size > _MOST_HELD:
             longest = max(self._sizes, key=lambda name: self._sizes[name])
-            oldest = self._held[longest].popleft()
+            run = next(run for run in self._runs if run.stream == longest)
+            oldest = run.parts.popleft()
             too_much = self._size - _MOST_HELD
             if len(oldest) > too_much:
-                self._held[longest].appendleft(oldest[too_much:])
+                run.parts.appendleft(oldest[too_much:])
                 oldest = oldest[:too_much]
+            if not run.parts:
+                self._runs.remove(run)
             self._resize(longest, -len(oldest))
             self._drop(longest, len(oldest))
+
+    def _append(self, text: str, stream: Stream) -> None:
+        run = self._runs[-1] if self._runs and self._runs[-1].stream == stream else None
+        if run is None and len(self._runs) >= _MOST_RUNS:
+            run = next((run for run in reversed(self._runs) if run.stream == stream), None)
+        if run is None:
+            run = _Run(stream, deque())
+            self._runs.append(run)
+        run.parts.append(text)
 
     def _resize(self, stream: Stream, by: int) -> None:
         self._sizes[stream] = self._sizes.get(stream, 0) + by
@@ -112,7 +143,9 @@ class CallProgress:
         while True:
             while self._has_news():
                 await self._send_one()
-                await asyncio.sleep(self._pause_s)
+                # While one stream alone has text, waiting merges more of it into a frame.
+                if len(self._runs) < 2 or not self._extra.spend(0):
+                    await asyncio.sleep(self._pause_s)
             # Nothing is waiting: the next report starts a new pump.
             self._pump = None
             return
@@ -122,10 +155,8 @@ class CallProgress:
         stream: Stream = "note"
         text = ""
         if self._size:
-            # Round robin: the stream just sent goes to the end.
-            stream = next(name for name, chunks in self._held.items() if chunks)
+            stream = self._runs[0].stream
             text = self._next_text(stream)
-            self._held[stream] = self._held.pop(stream)
         done, total, unit = self._state or (None, None, "")
         self._state = None
         frame = Progress(
@@ -144,12 +175,14 @@ class CallProgress:
         said = ""
         if dropped := self._dropped.pop(stream, 0):
             said = f"\n[{dropped} characters were left out: the link is slower than the output]\n"
-        merged = "".join(self._held[stream])
+        run = self._runs.popleft()
+        merged = "".join(run.parts)
         room = _FRAME_CHARACTERS - len(said)
         # At most 64 KiB on the wire: characters beyond ASCII take up to four bytes.
         text = merged[:room] if merged[:room].isascii() else merged[: room // _MOST_BYTES_EACH]
         rest = merged[len(text) :]
-        self._held[stream] = deque([rest] if rest else [])
+        if rest:
+            self._runs.appendleft(_Run(stream, deque([rest])))
         self._resize(stream, -len(text))
         # Lone surrogates would make the frame invalid; the result has the exact text.
         return (said + text).encode("utf-8", "replace").decode("utf-8")

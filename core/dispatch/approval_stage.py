@@ -22,10 +22,13 @@ from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest, OnStage, Purpose, Recorder, Stage
 from core.dispatch.entries import command_entry, decided_entry
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
-from core.fleet.models import Effect
+from core.fleet.models import Device, Effect
 from core.ids import new_id
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.statements import MOST_STATEMENT_SECONDS, check_time
+
+# Seconds. Signatures are valid for minutes, less what it takes to answer and to send.
+_CLOCK_MATTERS_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +226,23 @@ class ApprovalStage:
             raise Refused(f"Grant {decision.grant} was revoked.", ErrorCode.APPROVAL_INVALID)
 
 
-def adjusted(decision: Decision, request: CommandRequest) -> Decision:
-    """The decision adjusted to facts about the request that the policy does not see."""
+def adjusted(decision: Decision, request: CommandRequest, device: Device) -> Decision:
+    """The decision adjusted to facts about the request and the device that the policy does not see."""
+    return _with_clock(_adjusted(decision, request), device)
+
+
+def _with_clock(decision: Decision, device: Device) -> Decision:
+    """The decision with a word on a clock by which the device itself would refuse the signature."""
+    offset = (device.clock_offset_ms or 0.0) / 1000
+    if decision.answer is not Answer.ASK or not device.requires_approval or abs(offset) < _CLOCK_MATTERS_S:
+        return decision
+    way = "ahead of" if offset > 0 else "behind"
+    words = f"Its clock is {abs(offset):.0f} s {way} this computer's: it may refuse the signature"
+    reason = Reason(text=words, origin="the device's clock")
+    return decision.model_copy(update={"reasons": [*decision.reasons, reason]})
+
+
+def _adjusted(decision: Decision, request: CommandRequest) -> Decision:
     is_evidence, asks = request.purpose is Purpose.EVIDENCE, decision.answer is Answer.ASK
     if is_evidence and asks and decision.effect is Effect.OBSERVE:
         # The command was allowed, and that includes the pictures which its rules demand.

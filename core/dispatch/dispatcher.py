@@ -69,6 +69,7 @@ from core.dispatch.models import Basis, CommandResult, CommandStage
 from core.dispatch.outcome import BROKEN_TEXT, conclude, failure_in, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
+from core.dispatch.program_meant import with_process
 from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.errors import BadInput, DeviceError, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
@@ -264,6 +265,9 @@ class Dispatcher:
         """Carry one request from stage to stage; an operator's edit ends it with the new arguments."""
         try:
             command = await self._prepare(attempt)
+            if (with_process_id := await with_process(command, self.dispatch)) is not None:
+                attempt.request = with_process_id
+                command = await self._prepare(attempt)
             decision = self._decide(command, attempt)
             card = self._evidence.on_card(command)
             outcome = await self._approving.approve(
@@ -303,7 +307,7 @@ class Dispatcher:
         # Cancelled, stopped or disconnected while a schema or a link was read.
         self._check_wanted(request)
         check_bound(command, self._devices.target(request.device))
-        return command, adjusted(self._policy.decide(self._query(command)), command.request)
+        return command, self._adjusted(command)
 
     # Stages 1 to 3
     async def _prepare(self, attempt: Attempt) -> PreparedCommand:
@@ -357,13 +361,17 @@ class Dispatcher:
     # Stage 4
     def _decide(self, command: PreparedCommand, attempt: Attempt) -> Decision:
         attempt.stage = CommandStage.DECIDE
-        decision = adjusted(self._policy.decide(self._query(command)), command.request)
+        decision = self._adjusted(command)
         attempt.decision = decision
         self._journal.note_all([prepared_entry(command), decided_entry(command, decision)])
         command.request.on_decided(decision)
         if decision.answer is not Answer.DENY:
             attempt.stage = CommandStage.APPROVE
         return decision
+
+    def _adjusted(self, command: PreparedCommand) -> Decision:
+        decision = self._policy.decide(self._query(command))
+        return adjusted(decision, command.request, command.target.device)
 
     def _query(self, command: PreparedCommand) -> PolicyQuery:
         home = home_of(command.target.shares_disk)

@@ -60,6 +60,7 @@ GUARD_CODES = frozenset(
         ErrorCode.PATH_NOT_ALLOWED,
         ErrorCode.TOO_LARGE,
         ErrorCode.DENIED_BY_DEVICE,
+        ErrorCode.CLOCK_DIFFERS,
         ErrorCode.CONTRACT_CHANGED,
     }
 )

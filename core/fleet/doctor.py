@@ -33,7 +33,7 @@ from core.aip.resolve import FOR_ONE_OF_SEVERAL_S, addresses_of
 from core.aip.tls import fingerprint_of, pinned_client_context
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
-from core.fleet.models import Check, CheckName, CheckState, Device, Health, Listening, Refusal
+from core.fleet.models import UNLISTED, Check, CheckName, CheckState, Device, Health, Listening, Refusal
 from core.fleet.paired_machines import ANOTHER, described
 from core.fleet.rejected_connections import RejectedConnections
 from core.text import escape_hidden, shorten_middle
@@ -464,7 +464,7 @@ def _tools_of(device: Device) -> Check:
             else f"See the log of its client, then: quarterdeck devices reconnect {device.name}."
         )
         return _failed("tools", f"{_bounded(device.reason) or 'Its tools are not listed'}.", next_step)
-    servers = [row for row in device.unavailable if row.reason.startswith(HOSTED)]
+    servers = [row for row in device.unavailable if row.reason.startswith(HOSTED) or row.tool == UNLISTED]
     if servers:
         tools = _bounded("; ".join(f"{row.tool}: {row.reason}" for row in servers))
         fixes = dict.fromkeys(row.how_to_fix for row in servers if row.how_to_fix)

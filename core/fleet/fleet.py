@@ -20,7 +20,16 @@ from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import ListedTool
 from core.fleet.device_state import MOST_WORDS, ConnectionInfo, DeviceIdentity, DeviceState, PersistedState
-from core.fleet.models import ContractChange, Device, Health, HealthChange, Tool, ToolHit, Unavailable
+from core.fleet.models import (
+    UNLISTED,
+    ContractChange,
+    Device,
+    Health,
+    HealthChange,
+    Tool,
+    ToolHit,
+    Unavailable,
+)
 from core.fleet.tool_catalog import Recorder, ToolCatalog, YieldTimer
 from core.fleet.tool_pins import Pins
 from core.fleet.tool_search import Offer, PastResults, Results, ToolIndex
@@ -224,7 +233,10 @@ class Fleet:
         record = self._record(name)
         overrides = self._policy.overrides
         known = self._records.get
-        offered, tools = await self._offers.of(name, arrival, lambda: still() and known(name) is record)
+        again = record.arrival is not None and record.arrival.channel is arrival.channel
+        offered, tools = await self._offers.of(
+            name, arrival, lambda: still() and known(name) is record, again=again
+        )
         event = DeviceConnected(
             channel=arrival.kind,
             client=arrival.client,
@@ -233,7 +245,8 @@ class Fleet:
             address=arrival.address,
             host=arrival.host,
         )
-        self._note(name, event)
+        if not again:
+            self._note(name, event)
         record.offered, record.tools, record.overrides = offered, tools, overrides
         record.arrival = record.last = arrival
         record.clock_offset_ms = arrival.clock_offset_ms
@@ -259,12 +272,23 @@ class Fleet:
         arrival = record.arrival
         if arrival is None:
             raise DeviceError(f"{name} is {record.health.value}: {record.reason or 'not connected'}.")
-        if unavailable is not None and unavailable != arrival.unavailable:
+        if unavailable is not None and unavailable != _listed(arrival):
             # Shown at once, because listing the tools takes a moment and may fail.
             arrival = record.arrival = record.last = replace(arrival, unavailable=unavailable)
             self._changed(name)
         overrides = self._policy.overrides
-        offered, tools = await self._offers.of(name, arrival, lambda: record.arrival is arrival)
+        try:
+            offered, tools = await self._offers.of(
+                name, arrival, lambda: record.arrival is arrival, again=True
+            )
+        except QuarterdeckError as error:
+            if record.arrival is arrival:
+                words = f"It could not be read again, so that tools may be missing here: {error.message}"
+                row = Unavailable(tool=UNLISTED, reason=words, how_to_fix="Look at the servers that it hosts")
+                record.arrival = record.last = replace(arrival, unavailable=[*_listed(arrival), row])
+                self._changed(name)
+            raise
+        record.arrival = record.last = replace(arrival, unavailable=_listed(arrival))
         record.offered, record.tools, record.overrides = offered, tools, overrides
         self._changed(name)
 
@@ -532,3 +556,8 @@ class Fleet:
         elif record.stale:
             record.shown, record.stale = record.moved(record.shown), False
         return record.shown
+
+
+def _listed(arrival: ConnectionInfo) -> list[Unavailable]:
+    """The tools that the device itself reports as unavailable."""
+    return [row for row in arrival.unavailable if row.tool != UNLISTED]

@@ -159,6 +159,10 @@ class Unavailable(FrozenModel):
     how_to_fix: str = ""
 
 
+UNLISTED = "list of tools"
+"""Stands in an `Unavailable` for the whole list, which the console could not read again."""
+
+
 class Health(StrEnum):
     """Whether a device can take commands now."""
 

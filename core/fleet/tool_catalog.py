@@ -169,18 +169,20 @@ class ToolCatalog:
         return lock
 
     async def of(
-        self, name: str, arrival: Arrived, still: Callable[[], bool]
+        self, name: str, arrival: Arrived, still: Callable[[], bool], *, again: bool = False
     ) -> tuple[dict[str, ListedTool], dict[str, Tool]]:
         """List a device's tools and pin new ones; returns them as offered, by key, and as judged, by name.
 
         This takes a moment, longer for large lists. If `still` returns False by then, because the link has
-        ended, nothing is pinned.
+        ended, nothing is pinned. `again`: this link's tools were listed before. Then the listing is in the
+        journal only if it failed, or pins or blocks a tool: a server whose tools change all the time would
+        fill the journal with listings that changed nothing.
 
         Raises:
             QuarterdeckError: the tools cannot be listed or recorded, or are invalid; or the link has ended.
         """
         ours = arrival.ours
-        infos = await self._listed(name, arrival.channel, ours)
+        infos, listing = await self._listed(name, arrival.channel, ours, again)
         offered = dict(zip(infos, await read_tools(list(infos.values()), self._reading, still), strict=True))
         async with self.alone(name):
             _check_there(name, still)
@@ -194,6 +196,9 @@ class ToolCatalog:
                 elif pin != self._pins.get(name, tool.info.tool_name):
                     fresh[key] = pin
                 await pause.breathe()
+            if again and (fresh or not self._knows_of(name, offered, changed, ours)):
+                for entry in listing:
+                    self._journal.note(entry)
             if fresh:
                 self._check_room(name, {offered[key].info.tool_name for key in fresh})
                 await self._trust(name, {key: offered[key] for key in fresh}, fresh, ours, still)
@@ -213,13 +218,22 @@ class ToolCatalog:
         now = (changed, claims, ours)
         if not changed:
             self._noted.pop(name, None)
-        elif now != self._noted.get(name):
+        elif not self._knows_of(name, offered, changed, ours):
             named = dict(list(changed.items())[:MOST_NAMED])
             event = ContractChanged(
                 tools=named, claims=_only(claims, named), ours=ours, more=len(changed) - len(named)
             )
             await self._journal.append(event.entry("service", device=name))
             self._noted[name] = now
+
+    def _knows_of(
+        self, name: str, offered: dict[str, ListedTool], changed: dict[str, str], ours: bool
+    ) -> bool:
+        """Whether the journal has that exactly these tools of a device are blocked."""
+        if not changed:
+            return name not in self._noted
+        claims = _said({key: claimed_risk(offered[key].info) for key in changed})
+        return self._noted.get(name) == (changed, claims, ours)
 
     async def forget(self, name: str) -> None:
         """Remove a device's pins; the caller holds `alone`."""
@@ -440,21 +454,30 @@ class ToolCatalog:
             return "changed its definition"
         return claims_of(offered.info, ours).words_after(pin.claims) or OTHERWISE
 
-    async def _listed(self, name: str, channel: BasicCommandDispatcher, ours: bool) -> dict[str, ToolInfo]:
+    async def _listed(
+        self, name: str, channel: BasicCommandDispatcher, ours: bool, again: bool
+    ) -> tuple[dict[str, ToolInfo], list[NewEntry]]:
+        """The tools by key, and the listing's journal entries, which are noted already unless `again`."""
         call_id = new_id()
         # Journalled because it is sent to the device, although no contract can exist yet.
         place: EntryFields = {"device": name, "call_id": call_id, "tool": "list_tools"}
-        self._journal.note(CommandSent().entry("service", **place))
+        sent = CommandSent().entry("service", **place)
+        if not again:
+            self._journal.note(sent)
         started = time.perf_counter()
         try:
             infos = await channel.list_tools(LISTING_TIMEOUT)
         except QuarterdeckError as error:
+            if again:
+                self._journal.note(sent)
             self._journal.note(ResultRecorded(problem=error.message).entry("service", **place))
             raise
         took = (time.perf_counter() - started) * 1000
         place |= {"status": "success", "verdict": "confirmed", "duration_ms": round(took, 3)}
-        self._journal.note(ResultRecorded(tools=len(infos)).entry("service", **place))
-        return _distinct(name, infos, ours)
+        listed = ResultRecorded(tools=len(infos)).entry("service", **place)
+        if not again:
+            self._journal.note(listed)
+        return _distinct(name, infos, ours), [sent, listed]
 
 
 def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolInfo]:

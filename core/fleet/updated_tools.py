@@ -27,6 +27,8 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         "d12391f72623054b170f5819967bb4fd8ce1fd37c619d1710e2d001bd5c74b34",
         # Takes app_root_name.
         "f7a4822ab722595a3112b47908c0b46d2f795fef283ebcd4cda111b54d45a875",
+        # Closes one program, and takes a name together with a process id.
+        "dfa219ad441903ab328adf4a485e631c49795e4050d29c2c6628d43fe461fb55",
     ),
     "read_file": (
         "6d26b5bf2394e3617340652eb0ef14e1ad5c34e2ee2100a76984ef60d1a52a8f",
@@ -37,6 +39,8 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         "92ab8f405784c430db6fe1a7352cea646c938b50b64f60d1f8b8b6bd5959f9bc",
         # Takes every text encoding.
         "1a80c9f9d93dd380b385b94bd941f9f54f53aac2c9112ff4367b93df6451fad5",
+        # Says where the file has other names.
+        "02c8c697965e2007a606955f90cf52e45d3f3d5a219e48a3dc39948394673258",
     ),
     "get_system_info": (
         "fd6f1478c16e973e6f025bf0cb66299ea96bb6c242d45b0bdd5bd2e304ed5507",
@@ -52,8 +56,16 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
     "get_mcp_tools": ("7f0c62d2bb8a6e794218727094960491ce85ae53d685c24dbd9aff33893abbfa",),
     "launch_application": ("50e05c3b2337cf4ba9d14bae9fcc4627e7d4df5f18d03e0aa3473dfac0647990",),
     "list_directory": ("3e86b96ded47250f086c286d720afb3264492eb37de49264fb8a6763c0cb3394",),
-    "restore_file": ("857a4b71a1bda1ead0c10bc48cec4bdf436c1df5c148a88cccffdf69a1b3784e",),
-    "list_processes": ("4d9a5d0a4e5a831586ffea1210c4db5d3e0904f141e2db234183724c665b4407",),
+    "restore_file": (
+        "857a4b71a1bda1ead0c10bc48cec4bdf436c1df5c148a88cccffdf69a1b3784e",
+        # Says where the file has other names.
+        "917078432752e548def6b32ac1233b229b8e40cba6ccf4310ca0096e9c052b09",
+    ),
+    "list_processes": (
+        "4d9a5d0a4e5a831586ffea1210c4db5d3e0904f141e2db234183724c665b4407",
+        # Lists the programs that close_application can mean, and the windows of each.
+        "3e3e32f650057a3977b7cd06ba3f3451429d8fb08b259d355897d382c4db3250",
+    ),
     "shell_execute_read": ("2c61ce544e834860d1e89f68f5342f8c76c63e1e64dd3af79ac7d5463972d536",),
     "screenshot": ("11dc76a35f81949dc9b4b5dbeed905683e7f98451a80d1491b53d9e0f8a56d09",),
     "EXEC_CLI": ("4a88522213db57ab707c527215297f2aa45252cbdf15c7a8b2eec6767b86f963",),

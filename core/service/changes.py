@@ -70,7 +70,7 @@ class SignatureHistory:
 
     @classmethod
     def of(cls, home_key: str, entries: Iterable[Entry]) -> Self:
-        """The signed changes among these entries of `SIGNED_KINDS`, oldest first, of a journal that is closed.
+        """The signed changes among these entries of `SIGNED_KINDS`, oldest first, of a closed journal.
 
         What was signed while the clock was set back does not count here.
         """

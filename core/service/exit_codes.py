@@ -29,6 +29,7 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.DENIED_BY_POLICY: DENIED,
     ErrorCode.DENIED_BY_OPERATOR: DENIED,
     ErrorCode.DENIED_BY_DEVICE: DENIED,
+    ErrorCode.CLOCK_DIFFERS: DENIED,
     ErrorCode.CONTRACT_CHANGED: DENIED,
     ErrorCode.STOPPED: DENIED,
     ErrorCode.AGENT_UNKNOWN: DENIED,

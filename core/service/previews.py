@@ -17,12 +17,14 @@ from core.approvals.preview_models import NOT_THERE, Preview, Region
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
 from core.audit.query import Query, quoted
-from core.controls import PROGRAM_NAMES, Node, meant, search_for
+from core.controls import PROGRAM_NAMES, Node, meant, program_text, search_for
 from core.dispatch.models import CommandResult
 from core.dispatch.stale_target import Screenshot, with_screen_position
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
 from core.policy.analysis.built_in_tools import (
+    CLOSE_APPLICATION,
+    LIST_PROCESSES,
     READ_FILE,
     RESTORE_FILE,
     SCREEN_TARGETS,
@@ -69,12 +71,14 @@ class Previewer:
         self._offered = offered
 
     async def preview(self) -> Preview:
-        """Build the preview; its `kind` is `file`, `screen` or `nothing`."""
+        """Build the preview; its `kind` is `file`, `screen`, `program` or `nothing`."""
         name = self._request.tool_name
         if name == WRITE_FILE:
             return await self._write()
         if name == RESTORE_FILE:
             return await self._restore()
+        if name == CLOSE_APPLICATION:
+            return await self._program()
         match SCREEN_TARGETS.get(name):
             case None:
                 return Preview(kind="nothing", problem="This tool has nothing to be shown beforehand.")
@@ -118,6 +122,20 @@ class Previewer:
         before, taken_at, problem, _ = await self._file(path)
         kept = "The device alone keeps the old content; what comes back cannot be shown before."
         return Preview(kind="file", before=before, problem=problem or kept, taken_at=taken_at, label=path)
+
+    async def _program(self) -> Preview:
+        pid = self._request.parameters.get("pid")
+        if not isinstance(pid, int):
+            return Preview(kind="program", problem="It names no process; the device looks for it.")
+        if LIST_PROCESSES not in self._offered:
+            return Preview(kind="program", problem="This device has no tool to look at its processes with.")
+        result = await self._look(LIST_PROCESSES, {"pid": pid})
+        if result.error is not None:
+            return Preview(kind="program", problem=result.error.message)
+        rows = result.result.get("processes") if isinstance(result.result, dict) else None
+        if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict):
+            return Preview(kind="program", problem=f"There is no process {pid} now.", taken_at=now_utc())
+        return Preview(kind="program", label=_program_words(pid, rows[0]), taken_at=now_utc())
 
     async def _file(self, path: str, encoding: str = UTF_8) -> tuple[str | None, str | None, str, bool]:
         """A file's text, the time of reading, the reason if there is no text, and whether the file exists."""
@@ -231,6 +249,15 @@ class Previewer:
                 taken_at = told.get("taken_at")
                 return told, picture, taken_at if isinstance(taken_at, str) else entry.time
         return None
+
+
+def _program_words(pid: int, row: dict[str, Any]) -> str:
+    titles = row.get("windows")
+    windows = [title for title in titles if isinstance(title, str)] if isinstance(titles, list) else []
+    words = [f"{row.get('name')}, {program_text(pid, windows) if windows else f'process {pid}, no window'}"]
+    named = (("user", "of user"), ("started_at", "started"), ("command_line", "command line"))
+    words += [f"{name} {row[key]}" for key, name in named if isinstance(row.get(key), str) and row[key]]
+    return ", ".join(words)
 
 
 def _encoding(given: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig
 
 pytestmark = pytest.mark.parametrize("channel", CHANNELS)
-SELDOM = replace(QUICK, relist_s=300)
+SELDOM = replace(QUICK, relist_s=(300, 300))
 
 
 @asynccontextmanager

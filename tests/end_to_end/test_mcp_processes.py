@@ -62,6 +62,70 @@ asyncio.run(main())
 """
 
 
+# Writes what it is given to its standard output. With last words it ends, else it waits.
+SAYS = """
+import sys
+sys.stdout.write(sys.argv[1])
+sys.stdout.flush()
+sys.stderr.write(sys.argv[2])
+sys.argv[2] or sys.stdin.read()
+"""
+ANSWER = '{"jsonrpc": "2.0", "id": 7, "result": {"content": []}}'
+
+
+@pytest.mark.parametrize(
+    ("said", "ids"),
+    [
+        (f"Downloading model 10%... {ANSWER}\n", [7]),
+        (f'{{"level": "info"}} {ANSWER}\n', [7]),
+        ("\r10% " * 2000 + ANSWER + "\n", [7]),
+        # A log that quotes what was asked, and one that quotes an answer in the middle of a line.
+        ('got {"jsonrpc": "2.0", "id": 7, "method": "roots/list"}\n' + ANSWER + "\n", [7]),
+        (f"sent {ANSWER} in 3 ms\n" + ANSWER + "\n", [7]),
+        # Half of an answer: the call fails at once.
+        ('oh {"jsonrpc": "2.0", "id": 7, "result": {"content\n' + ANSWER.replace("7", "8") + "\n", [8]),
+    ],
+)
+async def test_an_answer_after_words_in_its_line_is_taken(said: str, ids: list[int]) -> None:
+    strays: list[str] = []
+    log = ServerLog(lambda kind, text: strays.append(text), str)
+    server = ServerConfig("s", "stdio", command=sys.executable, args=("-c", SAYS, said, ""))
+    children = Children(1000)
+    try:
+        async with (
+            open_stdio(children, server, 100_000, log, lambda: None) as (messages, _),
+            asyncio.timeout(PATIENCE_S),
+        ):
+            answer = await messages.receive()
+    finally:
+        await children.close()
+    assert not isinstance(answer, Exception)
+    assert answer.message.model_dump()["id"] == ids[0]
+    assert strays
+    assert log.first_stray
+
+
+async def test_the_last_words_of_a_server_are_kept_without_a_line_end() -> None:
+    words = "Fatal error in main(): no key"
+    written = asyncio.Event()
+    log = ServerLog(lambda kind, text: written.set(), str)
+    server = ServerConfig("s", "stdio", command=sys.executable, args=("-c", SAYS, ANSWER, words))
+    children = Children(1000)
+    try:
+        async with (
+            open_stdio(children, server, 1000, log, lambda: None) as (messages, _),
+            asyncio.timeout(PATIENCE_S),
+        ):
+            # Its last message has no line end either.
+            answer = await messages.receive()
+            await written.wait()
+    finally:
+        await children.close()
+    assert log.last_lines == words
+    assert not isinstance(answer, Exception)
+    assert answer.message.model_dump()["id"] == 7
+
+
 def stubborn_words(tmp_path: Path) -> tuple[str, str]:
     told = tmp_path / "pids"
     os.mkfifo(told)

@@ -275,7 +275,7 @@ async def test_tools_that_come_while_the_news_are_cut_off_are_found_however_ofte
     tmp_path: Path,
 ):
     web = Web(tells=True)
-    async with web_server(web), hosted(tmp_path, web.entry, replace(SELDOM, relist_s=0)) as built:
+    async with web_server(web), hosted(tmp_path, web.entry, replace(SELDOM, relist_s=(0, 0))) as built:
         for number in range(4):
             await web.hears("GET", number + 1)
             web.names.append(f"new_{number}")

@@ -105,11 +105,16 @@ class Bench:
     async def run(self, command: Command, terms: CommandOptions | None) -> Result:
         return await self.router.run(command, 10, terms=terms)
 
-    async def refused(self, command: Command, terms: CommandOptions | None) -> str:
+    async def refused(
+        self,
+        command: Command,
+        terms: CommandOptions | None,
+        code: ErrorCode = ErrorCode.DENIED_BY_DEVICE,
+    ) -> str:
         """Why it was refused; nothing was run."""
         before = list(self.ran)
         told = read_error_text((await self.run(command, terms)).error or "")
-        assert told.code is ErrorCode.DENIED_BY_DEVICE, told
+        assert told.code is code, told
         assert self.ran == before
         return told.message
 

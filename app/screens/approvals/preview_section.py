@@ -25,7 +25,7 @@ from app.widgets.text_diff import FileDiff, diff_of, shows_all_of
 from core.approvals.models import Approval
 from core.approvals.preview_models import Preview
 from core.errors import QuarterdeckError
-from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SCREEN_TARGETS
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, CLOSE_APPLICATION, SCREEN_TARGETS
 from core.service.console import Console
 
 FILE_TOOLS = tuple(name for name, tool in BUILT_IN_TOOLS.items() if tool.writes_files)
@@ -52,7 +52,7 @@ class PreviewData:
 
 def has_preview(approval: Approval) -> bool:
     """Whether there is something to look at before this kind of request is answered."""
-    return approval.request.tool_name in (*FILE_TOOLS, *SCREEN_TOOLS)
+    return approval.request.tool_name in (*FILE_TOOLS, *SCREEN_TOOLS, CLOSE_APPLICATION)
 
 
 async def look(console: Console, approval: Approval, images: ImageCache) -> PreviewData:
@@ -112,6 +112,25 @@ class DiffPart(QWidget):
         """Nothing of the last request's file stays."""
         self.view.show_diff(FileDiff((), 0, 0))
         self.read_at = ""
+
+
+class ProgramSection(Section):
+    """The program that would be closed: its process, its windows, its command line."""
+
+    def __init__(self) -> None:
+        super().__init__("What would be closed")
+        self.program = Label("", wrap=True)
+        self.add(self.program)
+
+    def show_waiting(self) -> None:
+        """Nothing has come in yet."""
+        self.head.set_hint("")
+        self.program.setText("Reading the device's processes …")
+
+    def show_looked(self, preview: Preview) -> None:
+        """Show the program, or why it is not known."""
+        self.program.setText(one_line(preview.label or preview.problem))
+        self.head.set_hint(f"read {local_time(preview.taken_at)}" if preview.taken_at else "")
 
 
 class ScreenSection(Section):

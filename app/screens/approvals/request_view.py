@@ -17,7 +17,7 @@ from app.screens.approvals.checks_section import ChecksSection
 from app.screens.approvals.content_section import ContentSection
 from app.screens.approvals.edited_section import EditedSection
 from app.screens.approvals.group_section import GroupSection
-from app.screens.approvals.preview_section import SCREEN_TOOLS, PreviewData, ScreenSection
+from app.screens.approvals.preview_section import SCREEN_TOOLS, PreviewData, ProgramSection, ScreenSection
 from app.screens.approvals.question_section import QuestionSection
 from app.screens.approvals.request_header import RequestHeader
 from app.screens.approvals.request_payload import DigestCheck, RequestPayload, request_payload
@@ -33,6 +33,7 @@ from app.widgets.util import ScrollArea
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
 from core.fleet.models import Contract, ToolDescription
+from core.policy.analysis.built_in_tools import CLOSE_APPLICATION
 from core.policy.models import Reason
 
 RIGHT = 296
@@ -87,6 +88,7 @@ class RequestView(QWidget):
         self.question = QuestionSection()
         self.edited = EditedSection()
         self.target = ScreenSection()
+        self.program = ProgramSection()
         self.bytes = ContentSection("Exactly what will be sent")
         self.findings = FindingsSection()
         self.rest = BytesSection("Other arguments", exact=False)
@@ -112,6 +114,7 @@ class RequestView(QWidget):
             self.question,
             self.edited,
             self.target,
+            self.program,
             self.bytes,
             self.findings,
             self.rest,
@@ -170,6 +173,8 @@ class RequestView(QWidget):
         self.target.setVisible(approval.request.tool_name in SCREEN_TOOLS)
         if not self.target.isHidden():
             self.target.show_waiting(approval)
+        self.program.setVisible(approval.request.tool_name == CLOSE_APPLICATION)
+        self.program.show_waiting()
         self.bytes.show_part(sent.main, sent.masked if sent.others is None else 0)
         self.rest.setVisible(sent.others is not None)
         if sent.others is not None:
@@ -251,6 +256,8 @@ class RequestView(QWidget):
             return
         if not self.target.isHidden():
             self.target.show_looked(looked, self.approval)
+        elif looked.preview.kind == "program":
+            self.program.show_looked(looked.preview)
         elif looked.diff is not None:
             self.bytes.show_change(looked, self.approval.request.device, alone=not self.others)
             if looked.whole and not self.others:
@@ -263,6 +270,8 @@ class RequestView(QWidget):
         if not self.target.isHidden() and self.approval is not None:
             nothing = Preview(kind="screen", problem=problem)
             self.target.show_looked(PreviewData(self.approval.id, nothing), self.approval)
+        elif not self.program.isHidden():
+            self.program.show_looked(Preview(kind="program", problem=problem))
         else:
             self.bytes.say_no_change(problem)
 

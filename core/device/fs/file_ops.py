@@ -167,9 +167,21 @@ def write(held: SafePath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
         except BaseException:
             undo.forget(undo_id)
             raise
-        done = {"bytes_written": len(data), "sha256": digest, "undo": undo_id}
+        done = {"bytes_written": len(data), "sha256": digest, "undo": undo_id, **_other_names(facts)}
         _make_durable(folder, done)
     return done
+
+
+def _other_names(facts: os.stat_result | None) -> dict[str, str]:
+    """What a result says of a file with hard links: replacing it gives only the written name the new content.
+
+    Writing in place would reach them, but a crash could leave half of the content.
+    """
+    others = 0 if facts is None else facts.st_nlink - 1
+    if others < 1:
+        return {}
+    names = "1 other name, which keeps" if others == 1 else f"{others} other names, which keep"
+    return {"note": f"The file had {names} the content from before"}
 
 
 def _refuse_read_only(folder: DirHandle) -> None:
@@ -203,6 +215,7 @@ def restore(held: SafePath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
         try:
             with held.folder() as folder:
                 facts = folder.stat(folder.name)
+                done |= _other_names(facts)
                 if facts is None or _digest(folder, entry.old_size + MOST_WRITTEN) != entry.new_sha256:
                     raise _changed_since(held.path)
                 if old is None:

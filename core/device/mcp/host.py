@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
+from pydantic_core import to_json
 
 from core.aip.messages import ToolInfo
+from core.aip.pending_requests import MOST_BYTES, weight
 from core.device.config import DeviceConfig
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.server_state import ServerState, State, Timing
@@ -30,6 +32,15 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _CLOSE_S = 6.0
+# Of the list of all tools, for what is around it.
+_ENVELOPE = 16 * 1024
+# What a listed tool has besides its server's definition: key, name and namespace, twice as long at most.
+_BESIDE_DEFINITION = 1024
+_SHARE = "Host it on another device client, or switch tools off: tools_off in device.toml"
+_RESTLESS = (
+    "MCP server: its list of tools changes all the time; it is read again more and more seldom, at last "
+    "every five minutes"
+)
 
 
 class ToolRegistry(Protocol):
@@ -70,6 +81,8 @@ class McpHost:
         self._changing = asyncio.Lock()
         self._offered: dict[str, dict[str, bytes]] = {}
         self._rows: list[Unavailable] = []
+        # Why the tools of a server are left out, by its name.
+        self._too_large: dict[str, str] = {}
         self._settled = asyncio.Event()
         # Set when the state or the tools of a server have changed.
         self._news = asyncio.Event()
@@ -243,6 +256,7 @@ class McpHost:
             for name, server in self._servers.items()
             if server.state is not State.FAILED
         }
+        self._too_large = self._leave_out(offered)
         digests = {
             server: {name: tool.digest for name, tool in tools.items()} for server, tools in offered.items()
         }
@@ -263,6 +277,32 @@ class McpHost:
         self._news.set()
         if all(server.state is not State.STARTING for server in self._servers.values()):
             self._settled.set()
+
+    def _leave_out(self, offered: dict[str, dict[str, Definition]]) -> dict[str, str]:
+        """Remove the tools of servers for which one list of all tools has no room; returns why, by server.
+
+        The largest lists go first, so that a server with an oversized list hides no other server's tools.
+        """
+        own = [info.model_dump() for info in self._router.tools() if info.namespace not in self._servers]
+        weights = MOST_BYTES - _ENVELOPE - weight(own)
+        sizes = self._config.limits.max_output_bytes - _ENVELOPE - len(to_json(own))
+        heavy = {
+            server: sum(tool.weight + _BESIDE_DEFINITION for tool in tools.values())
+            for server, tools in offered.items()
+        }
+        why: dict[str, str] = {}
+        for server in sorted(heavy, key=heavy.__getitem__):
+            tools = offered[server]
+            size = sum(len(tool.digest) + _BESIDE_DEFINITION for tool in tools.values())
+            if heavy[server] <= weights and size <= sizes:
+                weights, sizes = weights - heavy[server], sizes - size
+                continue
+            why[server] = (
+                f"MCP server: its {len(tools)} tools take {size:,} bytes to list, for which there is no room "
+                "beside the others"
+            )
+            offered[server] = {}
+        return why
 
     def _names(self) -> dict[tuple[str, str], str]:
         """The name under which each tool of each server is listed, by server and the server's own name."""
@@ -298,6 +338,10 @@ class McpHost:
         for name, server in self._servers.items():
             if server.state is not State.READY:
                 rows.append(_row_of(server.report()))
+            elif name in self._too_large:
+                rows.append(Unavailable(name, self._too_large[name], _SHARE))
+            elif server.restless:
+                rows.append(Unavailable(name, _RESTLESS, "Tell the server's maker"))
             for tool, reason in server.listing.refused:
                 rows.append(Unavailable(tool, f"{reason} (MCP server {name})", "Tell the server's maker"))
         rows += [

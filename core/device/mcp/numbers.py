@@ -33,5 +33,16 @@ def odd_number(value: Any, encoded: bytes, name: str = "") -> str | None:
     return None
 
 
+def with_texts_for_odd(value: Any) -> Any:
+    """A copy of a JSON value in which NaN and infinities are the texts "NaN", "Infinity" and "-Infinity"."""
+    if isinstance(value, dict):
+        return {key: with_texts_for_odd(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [with_texts_for_odd(part) for part in value]
+    if is_finite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def _shown(step: str | int) -> str | int:
     return shorten_middle(step, _LONGEST_KEY) if isinstance(step, str) else step

@@ -1,11 +1,12 @@
 """Converts an MCP server's answer to a call into a result of this device.
 
-    {"content": [block, …], "structured": any JSON value, "meta": {…}, "truncated": true}
+    {"content": [block, …], "structured": any JSON value, "meta": {…}, "truncated": true, "note": "…"}
 
 `content` is always present, and empty when the server sent nothing. `structured` is present exactly when the
 server sent `structuredContent`: a null there differs from its absence. `meta` is the answer's `_meta`, if
-any. `truncated` is present only when something was left out. Values are unchanged. An answer with NaN or an
-infinity is refused, because these would arrive as null. Each block has the `type` that the server gave it:
+any. `truncated` is present only when something was left out. Values are unchanged, except that NaN and
+infinities, which JSON cannot say, become the texts "NaN", "Infinity" and "-Infinity"; `note` then names the
+first. Each block has the `type` that the server gave it:
 
 | type | keys |
 |---|---|
@@ -16,7 +17,7 @@ infinity is refused, because these would arrive as null. Each block has the `typ
 | any other | what the server sent |
 
 `annotations` and `meta` of a block are present when the server gave them. A block that does not fit is
-replaced by `{"type": …, "omitted": its size in bytes}`.
+replaced by `{"type": …, "omitted": its size in bytes, "note": the limit in words}`.
 
 A console shows PNG, JPEG and WebP. It decodes every picture and refuses the whole answer if one is invalid.
 Servers also send files that only browsers tolerate: a PNG with a damaged colour profile, a JPEG declared as
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import io
 import struct
 import zlib
@@ -37,7 +39,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from core.device.mcp.numbers import odd_number
+from core.device.mcp.numbers import odd_number, with_texts_for_odd
 from core.errors import DeviceError, ErrorCode
 
 MOST_BLOCKS = 10_000
@@ -52,19 +54,22 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
     """Convert a `tools/call` answer into a result whose JSON has at most about `most` bytes.
 
     Raises:
-        DeviceError: the answer is not a tool result, has a number that JSON cannot represent, or its
-            structured part alone is too large (code `bad_result`).
+        DeviceError: the answer is not a tool result, or its structured part alone is too large (code
+            `bad_result`).
     """
+    answer, odd = _sayable(answer)
     content = answer.get("content")
     # Some servers send null for empty content.
     content = [] if content is None else content
     if not isinstance(content, list) or not all(_is_block(block) for block in content):
         raise DeviceError("The server's answer is not a tool's result", ErrorCode.BAD_RESULT)
     result: dict[str, Any] = {"content": []}
+    if odd:
+        result["note"] = f"The server sent {odd}, which JSON cannot say; such numbers are texts here"
     room = max(most - _ROOM_LEFT, most // 2)
     if "structuredContent" in answer:
         result["structured"] = answer["structuredContent"]
-        size = _size(answer["structuredContent"], "structured")
+        size = _size(answer["structuredContent"])
         if size > room:
             raise DeviceError(
                 f"The server's answer has {size} bytes of structured content; {room} are allowed",
@@ -72,14 +77,13 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
             )
         room -= size
     room -= _take_meta(answer, result, room)
-    for index, block in enumerate(content[:MOST_BLOCKS]):
+    for block in content[:MOST_BLOCKS]:
         kept = _block(block)
-        place = f"content[{index}]"
-        size = _room_for(kept, place)
+        size = _room_for(kept)
         if size > room:
             kept = _shortened(kept, room, size)
             result["truncated"] = True
-            size = min(room, _room_for(kept, place))
+            size = min(room, _room_for(kept))
         room -= size
         result["content"].append(kept)
     if len(content) > MOST_BLOCKS:
@@ -92,7 +96,7 @@ def _take_meta(answer: dict[str, Any], result: dict[str, Any], room: int) -> int
     meta = answer.get("_meta")
     if not isinstance(meta, dict):
         return 0
-    size = _size(meta, "meta")
+    size = _size(meta)
     if size > room:
         result["truncated"] = True
         return 0
@@ -101,13 +105,16 @@ def _take_meta(answer: dict[str, Any], result: dict[str, Any], room: int) -> int
 
 
 def error_text(answer: dict[str, Any]) -> str:
-    """The text blocks of a failed tool's answer, as an error message."""
+    """The text blocks of a failed tool's answer, or else its structured part, as an error message."""
     content = answer.get("content")
     blocks = content if isinstance(content, list) else []
     texts = [
         block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)
     ]
     message = "\n".join(text for text in texts[:100] if text).strip()
+    if not message and answer.get("structuredContent") not in (None, {}, []):
+        with contextlib.suppress(ValueError, RecursionError):
+            message = to_json(answer["structuredContent"], inf_nan_mode="constants").decode()
     return message[:_SHORT_ERROR] or "it did not say why"
 
 
@@ -155,22 +162,37 @@ def _decoded(data: Any, kind: str) -> bytes:
     raise DeviceError(f"The server's answer has {kind} data that is not base64", ErrorCode.BAD_RESULT)
 
 
-def _size(value: Any, place: str) -> int:
+def _sayable(answer: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The answer with NaN and infinities as texts, and the first of them with its place, if any."""
+    parts = (("structuredContent", "structured"), ("content", "content"), ("_meta", "meta"))
+    found = None
+    for key, place in parts:
+        if key not in answer:
+            continue
+        try:
+            encoded = to_json(answer[key])
+        except (ValueError, RecursionError):
+            # Reported with its place where it is converted.
+            continue
+        if odd := odd_number(answer[key], encoded, place):
+            found = found or odd
+            answer = {**answer, key: with_texts_for_odd(answer[key])}
+    return answer, found
+
+
+def _size(value: Any) -> int:
     try:
-        encoded = to_json(value)
+        return len(to_json(value))
     except (ValueError, RecursionError) as error:
         raise DeviceError(f"The server's answer is not JSON: {error}", ErrorCode.BAD_RESULT) from error
-    if odd := odd_number(value, encoded, place):
-        raise DeviceError(f"The server's answer has {odd}, which JSON cannot say", ErrorCode.BAD_RESULT)
-    return len(encoded)
 
 
-def _room_for(block: dict[str, Any], place: str) -> int:
+def _room_for(block: dict[str, Any]) -> int:
     """The size of a block as JSON, with its bytes as base64."""
     data = block.get("data_bytes")
     if not isinstance(data, bytes):
-        return _size(block, place)
-    return (len(data) + 2) // 3 * 4 + _size({**block, "data_bytes": ""}, place)
+        return _size(block)
+    return (len(data) + 2) // 3 * 4 + _size({**block, "data_bytes": ""})
 
 
 def _shortened(block: dict[str, Any], room: int, size: int) -> dict[str, Any]:
@@ -182,7 +204,8 @@ def _shortened(block: dict[str, Any], room: int, size: int) -> dict[str, Any]:
         while len(to_json(cut)) > room:
             cut = cut[: len(cut) // 2]
         return {"type": "text", "text": cut, "truncated": True}
-    return {"type": block["type"], "omitted": size}
+    words = f"It takes {size:,} bytes; of this answer there is room for {max(0, room):,} more on this device"
+    return {"type": block["type"], "omitted": size, "note": words}
 
 
 _TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}

@@ -34,6 +34,10 @@ _LAST_ANSWERS_S = 5.0
 # Some servers repeatedly end their notification stream. After such a gap, listing the tools waits this many
 # times longer.
 _SELDOM = 10
+# So many listings in a row that differ are not a server that loads its tools one after another.
+_RESTLESS = 5
+# Counting stops there: doubling the shortest pause so often exceeds any longest one.
+_MOST_CHANGES = 30
 # The errors that end a session. Errors in the transport's tasks arrive as an ExceptionGroup.
 _ENDINGS = (
     OSError,
@@ -88,6 +92,9 @@ class HostedServer:
         self._timing = timing
         self._on_change = on_change
         self._session: Session | None = None
+        # How many listings in a row differed from the one before.
+        self._changes = 0
+        self._changed_at = 0.0
         self._ready = asyncio.Event()
         self._wake = asyncio.Event()
         self._stale = False
@@ -116,6 +123,11 @@ class HostedServer:
             reason=self.reason,
             how_to_fix=self.how_to_fix,
         )
+
+    @property
+    def restless(self) -> bool:
+        """Whether its list of tools changes all the time."""
+        return self._changes >= _RESTLESS
 
     def stop(self) -> None:
         """End the session; `run` returns soon."""
@@ -196,6 +208,7 @@ class HostedServer:
         log.info("MCP server ready", server=self.config.name, tools=len(self.listing.tools))
         clock = asyncio.get_running_loop().time
         not_before = 0.0
+        self._changes = 0
         try:
             while True:
                 pause = self._timing.ping_s
@@ -204,13 +217,26 @@ class HostedServer:
                     return
                 # Rate limit: a server that keeps announcing changes would make the device and the console
                 # list its tools without pause.
+                if not self._stale and clock() >= self._changed_at + self._timing.steady_s:
+                    self._settle()
                 if self._stale and clock() >= not_before:
-                    rest = self._timing.relist_s * (_SELDOM if self._guessed else 1)
+                    guessed = self._guessed
                     await self._relist(session)
-                    not_before = clock() + rest
+                    not_before = clock() + self._rest(guessed)
         finally:
             self._session = None
             self._ready.clear()
+
+    def _rest(self, guessed: bool) -> float:
+        """How long the tools are not listed again, in seconds, unless a call needs them."""
+        shortest, longest = self._timing.relist_s
+        rest = shortest * (_SELDOM if guessed else 1)
+        return max(rest, min(longest, shortest * 2.0 ** (self._changes - 1))) if self._changes else rest
+
+    def _settle(self) -> None:
+        was_restless, self._changes = self.restless, 0
+        if was_restless:
+            self._on_change()
 
     async def _still_there(self, session: Session) -> bool:
         """Whether the session is still usable.
@@ -263,6 +289,8 @@ class HostedServer:
                 )
                 return False
             if self.listing != before:
+                self._changes = min(self._changes + 1, _MOST_CHANGES)
+                self._changed_at = asyncio.get_running_loop().time()
                 self._on_change()
             return True
 

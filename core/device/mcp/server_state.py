@@ -37,8 +37,9 @@ class Timing:
     ping_s: float = 20.0
     ping_answer_s: float = 10.0
     call_waits_s: float = 10.0
-    # The minimum time between two listings when the server announces changes of its tools.
-    relist_s: float = 1.0
+    # The range of the time between two listings when the server announces changes of its tools: it doubles
+    # with each listing that differs, and begins again after `steady_s` without one.
+    relist_s: tuple[float, float] = (1.0, 300.0)
 
 
 @dataclass(frozen=True, slots=True)

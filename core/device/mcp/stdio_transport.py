@@ -17,6 +17,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import anyio
 import mcp_types as types
@@ -53,6 +54,9 @@ _KEPT_END = 4096
 # The id is at the beginning of an answer or, from some servers, at its end.
 _ID_FIRST = re.compile(rb'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15})\s*,')
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+# The beginning of a message after other words in its line.
+_ANSWER = re.compile(rb'(?<=.)\{\s*"(?:jsonrpc|id|result|error)"\s*:')
+_MOST_TRIED = 20
 
 Incoming = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
@@ -140,16 +144,21 @@ class _Pipes:
         try:
             while chunk := await self._process.stdout.read(_CHUNK):
                 for line in lines.feed(chunk):
-                    message = await self._message(line)
-                    if message is not None:
-                        await self._to_session.send(message)
-                    await self._pace(message)
+                    await self._pass_on(line)
+            for line in lines.end():
+                await self._pass_on(line)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             # The session ended first. The rest must still be read, or the server would block in a write and
             # could not end.
             await self._drain()
         finally:
             self._end_session()
+
+    async def _pass_on(self, line: bytes | OversizedLine) -> None:
+        message = await self._message(line)
+        if message is not None:
+            await self._to_session.send(message)
+        await self._pace(message)
 
     async def _pace(self, message: SessionMessage | None) -> None:
         """Pause reading from a server that exceeds its rates, so that it blocks and not the event loop."""
@@ -195,18 +204,39 @@ class _Pipes:
             return SessionMessage(_parse(line))
         except ValueError:
             self._log.log_stray(line[:2000].decode("utf-8", "replace"))
+            if (answer := await self._answer_at_end(line)) is not None:
+                return answer
             # Fail the waiting request now, because no other answer to it will arrive.
             fault = f"The server's answer {fault_of(mended_json(line))}"
             return _error_response(request_of(line), types.PARSE_ERROR, fault)
+
+    async def _answer_at_end(self, line: bytes) -> SessionMessage | None:
+        """The answer that ends a line, after words that the server wrote without a line end."""
+        for begin in islice(_ANSWER.finditer(line), _MOST_TRIED):
+            rest = line[begin.start() :]
+            try:
+                message = await asyncio.to_thread(_parse, rest) if len(rest) > _LARGE else _parse(rest)
+            except ValueError:
+                continue
+            # A log that quotes a request must not make this device serve it.
+            is_answer = isinstance(message, types.JSONRPCResponse | types.JSONRPCError)
+            return SessionMessage(message) if is_answer else None
+        return None
 
     async def read_stderr(self) -> None:
         """Log the server's standard error."""
         lines = LineSplitter(_CHUNK)
         while chunk := await self._process.stderr.read(_CHUNK):
             for line in lines.feed(chunk):
-                if isinstance(line, bytes):
-                    self._log.log("stderr", line.decode("utf-8", "replace"))
+                self._log_line(line)
                 await self._take_turns(self._lines.spend(0))
+        for line in lines.end():
+            # A program that fails often ends its last words without a line end.
+            self._log_line(line)
+
+    def _log_line(self, line: bytes | OversizedLine) -> None:
+        if isinstance(line, bytes):
+            self._log.log("stderr", line.decode("utf-8", "replace"))
 
     async def write_messages(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Send the session's messages to the server."""
@@ -271,6 +301,11 @@ class LineSplitter:
             self._add(part)
             yield self._take()
         self._add(rest)
+
+    def end(self) -> Iterator[bytes | OversizedLine]:
+        """The last line, if the stream ended without a line end."""
+        if self._size:
+            yield self._take()
 
     def _add(self, part: bytes) -> None:
         if not part:

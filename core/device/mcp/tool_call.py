@@ -78,9 +78,9 @@ async def _read_answer(
         )
     if answer.get("isError") is True:
         raise await _tool_error(answer, server, most)
-    # Before the schema check, because NaN or an infinity would appear as a schema error.
     result = await _result(answer, most)
-    if definition.output is not None:
+    # A number that JSON cannot say is no fault of the answer's form, and a schema judges only JSON.
+    if definition.output is not None and "note" not in result:
         try:
             # In a thread: the server controls both the schema and the answer, so validation may be slow.
             await asyncio.to_thread(definition.check_result, answer)

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from core.aip.messages import ToolInfo, ToolType
+from core.aip.pending_requests import weight
 from core.device.mcp.numbers import odd_number
 from core.errors import DeviceError, ErrorCode
 from core.json_walk import walk
@@ -32,7 +33,10 @@ _DEEPEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool of a server. `digest` is the JSON of its whole definition, for comparison."""
+    """A tool of a server. `digest` is the JSON of its whole definition, for comparison.
+
+    `weight` is what a console counts for it in a list of tools (`core.aip.pending_requests.weight`).
+    """
 
     name: str
     title: str
@@ -43,6 +47,7 @@ class Definition:
     annotations: dict[str, Any] | None
     meta: dict[str, Any]
     digest: bytes
+    weight: int = field(compare=False)
     output: Validator | None = field(default=None, compare=False, repr=False)
 
     def info(self, offered: str, server: str) -> ToolInfo:
@@ -107,7 +112,8 @@ async def fetch(ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> t
         cursor = page.get("nextCursor")
         if len(found) > MOST_TOOLS or size > MOST_DEFINITIONS:
             return found[:MOST_TOOLS], True
-        if not isinstance(cursor, str) or cursor in seen:
+        # Some servers send an empty text in place of no cursor.
+        if not isinstance(cursor, str) or not cursor or cursor in seen:
             return found, False
         seen.add(cursor)
     return found, True
@@ -118,12 +124,16 @@ def read_listing(tools: list[Any], overflow: bool) -> Listing:
     good: dict[str, Definition] = {}
     refused: list[tuple[str, str]] = []
     size = parts = 0
+    repeats = False
     for said in tools:
         name = said.get("name") if isinstance(said, dict) else None
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             refused.append((str(name)[:60], "Its name is not one of 1 to 128 letters, digits and _ . / -"))
             continue
         try:
+            if name in good and good[name].digest == to_json(said):
+                repeats = True
+                continue
             if name in good:
                 raise ValueError("The server lists two tools of this name")
             parts += sum(1 for _ in subschemas([said.get("inputSchema"), said.get("outputSchema")]))
@@ -136,6 +146,8 @@ def read_listing(tools: list[Any], overflow: bool) -> Listing:
             good[name] = definition
         except ValueError as error:
             refused.append((name, str(error)))
+    if repeats:
+        refused.append(("…", "Its list of tools repeats; each tool is offered once"))
     if overflow:
         refused.append(("…", f"The server lists more than this device takes ({MOST_TOOLS} tools)"))
     return Listing(tuple(good.values()), tuple(refused[:_MOST_REFUSED]))
@@ -173,6 +185,7 @@ def _definition(name: str, said: dict[str, Any]) -> Definition:
         annotations=annotations,
         meta=meta if isinstance(meta, dict) else {},
         digest=digest,
+        weight=weight(said),
         output=output,
     )
 

@@ -166,6 +166,12 @@ class Job:
     polite: float = POLITE_S
 
 
+def shell_running(line: str) -> list[str]:
+    """The program that runs a line in the system's shell (not on Windows)."""
+    # Without the dashes a line that begins with one would be taken for the shell's own options.
+    return [shutil.which("bash") or "/bin/sh", "-c", "--", line]
+
+
 class Children:
     """Runs commands and counts those that are running."""
 
@@ -202,8 +208,7 @@ class Children:
                 return await run_windows(command, folder.path, timeout, budget, report, environment)
             finally:
                 self.running -= 1
-        shell = shutil.which("bash") or "/bin/sh"
-        job = Job([shell, "-c", command], folder.path, timeout, environment, report=report, polite=polite)
+        job = Job(shell_running(command), folder.path, timeout, environment, report=report, polite=polite)
         return await self.run(job, folder)
 
     async def run(self, job: Job, held: SafePath | None = None) -> CompletedProcess:

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from core.controls import program_of
+import psutil
+
+from core.controls import program_of, program_text, several_programs
 from core.device import applications
 from core.device.tool import (
     Contract,
@@ -21,11 +23,14 @@ from core.device.tool import (
     yes_or_no,
 )
 from core.device.tool_context import ToolContext
+from core.device.tools.processes import window_titles
 from core.device.tools.ui import ALSO_PROGRAM
 from core.errors import BadInput, ErrorCode
 
 DEFAULT_WAIT_S = 5.0
 _LONGEST_WAIT_S = 60.0
+# The programs that a refusal lists.
+_MOST_NAMED = 10
 _PIDS = {"type": "array", "items": {"type": "integer"}, "description": "Process ids."}
 
 
@@ -43,13 +48,11 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
 
     async def close_application(call: ToolCall) -> dict[str, Any]:
         name, pid = program_of(call.arguments), call.arguments.get("pid")
-        if (name is None) == (pid is None):
-            raise BadInput("close_application needs one of process_name and pid")
+        process = await _meant(workshop, name, pid)
         seconds = float(call.arguments.get("wait", DEFAULT_WAIT_S))
 
         def close() -> tuple[list[int], list[int]]:
-            found = applications.chosen(name, pid)
-            return applications.close(found, seconds, call.arguments.get("force", False))
+            return applications.close([process], seconds, call.arguments.get("force", False))
 
         closed, remaining = await workshop.in_thread(close)
         if remaining:
@@ -60,6 +63,26 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
         return {"closed": closed}
 
     return [_launch_application(launch_application), _close_application(close_application)], []
+
+
+async def _meant(workshop: ToolContext, name: str | None, pid: int | None) -> psutil.Process:
+    """The process to close.
+
+    Raises:
+        BadInput: there is none, or the name alone fits several programs.
+        Refused: it is protected.
+    """
+    if pid is not None:
+        return await workshop.in_thread(applications.process_of, pid, name)
+    if name is None:
+        raise BadInput("close_application needs process_name or pid")
+    found = await workshop.in_thread(applications.programs, name)
+    if len(found) > 1:
+        titles = await window_titles(workshop)
+        rows = [program_text(one.pid, titles.get(one.pid, ())) for one in found[:_MOST_NAMED]]
+        rows += ["…"] if len(found) > _MOST_NAMED else []
+        raise BadInput(several_programs(name, len(found), rows))
+    return found[0]
 
 
 def _launch_application(run: Any) -> Tool:
@@ -95,15 +118,22 @@ def _close_application(run: Any) -> Tool:
         title="Close an application",
         tool_type="action",
         description=(
-            "Ask programs to end: through their windows where they have any, then with SIGTERM. With force, "
-            "what has not ended is killed, and what it had not saved is lost. The device client and what it "
-            "hangs from are never closed."
+            "Ask one program to end: through its windows where it has any, then with SIGTERM. With force, "
+            "it is killed if it has not ended, and what it had not saved is lost. The device client and what "
+            "it hangs from are never closed."
         ),
         input_schema=object_schema(
             {
-                "process_name": text("Every program of this user with this name.", minLength=1),
+                "process_name": text(
+                    "The program of this user with this name; where there are several, pid says which.",
+                    minLength=1,
+                ),
                 "app_root_name": ALSO_PROGRAM,
-                "pid": whole_number("Or the one with this process id.", minimum=1, maximum=2**31 - 1),
+                "pid": whole_number(
+                    "The process with this id, which must be called process_name if that is given.",
+                    minimum=1,
+                    maximum=2**31 - 1,
+                ),
                 "force": yes_or_no("Kill what does not end by itself.", default=False),
                 "wait": number(
                     "Seconds to wait for it to end.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import threading
 from typing import Any
 
@@ -38,6 +39,7 @@ _ENCODING = text(
 )
 DEFAULT_ROWS = 1000
 _DIGEST = "SHA-256 in hexadecimal"
+_NOTE = text("Present where the file has other names (hard links), which keep the content that they had.")
 
 
 def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
@@ -45,6 +47,7 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     limits = workshop.config.limits
 
     async def read_file(call: ToolCall) -> dict[str, Any]:
+        _refuse_folder(call)
         encoding = call.arguments.get("encoding", UTF_8)
         room = min(limits.max_output_bytes, call.room or limits.max_output_bytes) - _ENVELOPE_BYTES
         most, offset = int(call.arguments.get("max_bytes", room)), int(call.arguments.get("offset", 0))
@@ -52,6 +55,7 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
         return await workshop.in_thread(file_ops.read, held, encoding, offset, most, room)
 
     async def write_file(call: ToolCall) -> dict[str, Any]:
+        _refuse_folder(call)
         content, encoding = call.arguments["content"], call.arguments.get("encoding", UTF_8)
         mode = call.arguments.get("mode", "overwrite")
         if encoding == "base64":
@@ -85,6 +89,17 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
         _write_file(write_file),
         _restore_file(restore_file),
     ], []
+
+
+def _refuse_folder(call: ToolCall) -> None:
+    """Refuse a path that can only name a folder: resolving it would drop its end, and name a file.
+
+    Raises:
+        BadInput: it ends with a separator, or with `.` or `..`.
+    """
+    given: str = call.arguments["file_path"]
+    if os.path.basename(given.replace(os.altsep or os.sep, os.sep)) in ("", os.curdir, os.pardir):
+        raise BadInput(f"file_path {given!r} names a folder; a file's path ends with its name")
 
 
 def restore(workshop: ToolContext, undo_id: str) -> dict[str, Any]:
@@ -201,7 +216,9 @@ def _write_file(run: Any) -> Tool:
                 "bytes_written": whole_number("Bytes of `content`."),
                 "sha256": text(f"{_DIGEST} of the whole file afterwards."),
                 "undo": text("Undo id for restore_file; good once, and until it expires."),
-            }
+                "note": _NOTE,
+            },
+            required=("bytes_written", "sha256", "undo"),
         ),
         contract=Contract("change", "medium", reversible=True, idempotent=False),
         run=run,
@@ -221,7 +238,9 @@ def _restore_file(run: Any) -> Tool:
                 "file_path": text("The file."),
                 "existed": yes_or_no("Whether there was a file before; if not, it was removed."),
                 "sha256": nullable(text(f"{_DIGEST} of the restored content; null when removed.")),
-            }
+                "note": _NOTE,
+            },
+            required=("file_path", "existed", "sha256"),
         ),
         contract=Contract("change", "medium", reversible=False, idempotent=False),
         run=run,

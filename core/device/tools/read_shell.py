@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from core.device.config import DeviceConfig
 from core.device.fs.safe_path import SafePath
 from core.device.private_places import outermost, private_places, shown_place
-from core.device.processes.child_process import CompletedProcess, Job
+from core.device.processes.child_process import CompletedProcess, Job, shell_running
 from core.device.sandbox import bubblewrap, cgroup, sandbox_init, seatbelt
 from core.device.sandbox.sight import unseen
 from core.device.tool import (
@@ -103,7 +102,7 @@ async def run(
     """
     folder = await working_directory(workshop, call)
     config = workshop.config
-    shell = [shutil.which("bash") or "/bin/sh", "-c", call.arguments["command"]]
+    shell = shell_running(call.arguments["command"])
     environment = bubblewrap.clean_environment()
     if sys.platform == "darwin":
         workshop.guard.process_slot(workshop.children.running)

@@ -177,16 +177,15 @@ def launch(parameters: Parameters) -> str:
 
 def close(parameters: Parameters) -> str:
     """`close_application`: the program or process that is closed, and whether by force."""
-    force = parameters.get("force") is True
-    if name := _program_names(parameters):
-        # Only the device knows their number, at the time of the call.
-        how = "by force those that do not end" if force else "asking each first"
-        return f"Closes every program of this user called {short(name, 60)}, however many, {how}"
-    if "pid" not in parameters:
-        return ""
-    how = "by force when it does not" if force else "asking it first"
-    process = short(f"process {parameters['pid']}", 60)
-    return f"Closes {process}, {how}"
+    how = "by force when it does not" if parameters.get("force") is True else "asking it first"
+    name, pid = _program_names(parameters), parameters.get("pid")
+    process = short(f"process {pid}", 60) if pid is not None else ""
+    if name and process:
+        return f"Closes {short(name, 60)}, {process}, {how}"
+    if name:
+        # Which one is looked up before it is asked.
+        return f"Closes the program of this user called {short(name, 60)}, if there is exactly one, {how}"
+    return f"Closes {process}, {how}" if process else ""
 
 
 def undo(parameters: Parameters) -> str:

@@ -155,6 +155,9 @@ class ApprovalAnswers(Changes):
             return self._file_preview(request.device, request.parameters)
         if request.tool_name in _ON_SCREEN:
             return await asyncio.to_thread(self._screen_preview, request.device, request.parameters)
+        if request.tool_name == "close_application":
+            label = f"xterm, process {request.parameters.get('pid')} with the window “build log”"
+            return Preview(kind="program", label=label, taken_at=ago(1))
         return Preview(kind="nothing", problem="There is nothing to compare with.")
 
     def _file_preview(self, device: str, parameters: dict[str, Any]) -> Preview:

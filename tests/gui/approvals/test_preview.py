@@ -253,3 +253,31 @@ async def test_without_a_picture_the_card_says_why(desk_with: DeskWith) -> None:
         await desk.until(lambda: "offline" in part.view.empty_text)
         assert part.view.image().isNull()
         assert not part.held.isVisible()
+
+
+async def test_the_program_that_would_be_closed_is_shown_with_its_window(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
+        shown = "xterm, process 4711 with the window “not\x1b yours”"
+        desk.console.previews["a-0001"] = Preview(
+            kind="program", label=shown, taken_at="2026-11-01T10:00:00Z"
+        )
+        parameters = {"process_name": "xterm", "pid": 4711}
+        await desk.open(
+            make_approval(1, tool="close_application", parameters=parameters, summary="Closes it")
+        )
+        section = desk.screen.card.program
+        await desk.until(lambda: "process 4711 with the window" in section.program.text())
+        assert section.isVisible()
+        assert "\x1b" not in section.program.text()
+        assert section.head.hint.text().startswith("read ")
+
+
+async def test_a_program_that_cannot_be_looked_at_is_said_to_be_unknown(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
+        desk.console.previews["a-0001"] = Preview(kind="program", problem="There is no process 4711 now.")
+        await desk.open(
+            make_approval(1, tool="close_application", parameters={"pid": 4711}, summary="Closes")
+        )
+        section = desk.screen.card.program
+        await desk.until(lambda: section.program.text() == "There is no process 4711 now.")
+        assert section.head.hint.text() == ""

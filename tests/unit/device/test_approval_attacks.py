@@ -26,7 +26,7 @@ from core.device.approval import ApprovalCheck
 from core.device.device_store import DATABASE, DeviceStore
 from core.device.tool import Contract
 from core.device.used_approvals import KEPT, UsedApprovals, VerifiedApproval
-from core.errors import ErrorCode, Refused
+from core.errors import ErrorCode, ErrorInfo, Refused
 from core.home import Home
 from core.statements import short_code
 from tests.fakes.run_size import examples
@@ -82,8 +82,6 @@ async def test_an_approval_for_another_device_is_worth_nothing(tmp_path: Path, k
     ("changes", "words"),
     [
         ({"verdict": "deny"}, "denied it"),
-        ({"expires": "2001-01-01T00:00:00+00:00"}, "expired"),
-        ({"expires": "2999-01-01T00:00:00+00:00"}, "too long"),
         ({"expires": "tomorrow"}, "no valid expiry"),
         ({"expires": "2031-01-01T00:00:00"}, "no valid expiry"),
         ({"contract": "d" * 64}, "another contract"),
@@ -96,6 +94,22 @@ async def test_a_statement_that_says_something_else_is_refused(
     async with bench(tmp_path, keys, "anna") as device:
         command = command_of()
         assert words in await device.refused(command, terms_of(keys.signs(command, **changes)))
+
+
+@pytest.mark.parametrize("expires", ["2001-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"])
+async def test_a_signature_that_is_not_valid_by_this_clock_names_the_clock(
+    tmp_path: Path, keys: Keys, expires: str
+) -> None:
+    async with bench(tmp_path, keys, "anna") as device:
+        command = command_of()
+        terms = terms_of(keys.signs(command, expires=expires))
+        said = await device.refused(command, terms, ErrorCode.CLOCK_DIFFERS)
+        assert "has expired, or is valid for too long" in said
+        assert "UTC on this device" in said
+        # What is wrong besides is no matter of the clock.
+        both = terms_of(keys.signs(command, expires=expires, contract="d" * 64))
+        assert "another contract" in await device.refused(command, both)
+    assert "clock" in ErrorInfo.of(ErrorCode.CLOCK_DIFFERS, said).next
 
 
 async def test_a_key_that_is_not_pinned_counts_for_nothing(tmp_path: Path, keys: Keys, home: Home) -> None:

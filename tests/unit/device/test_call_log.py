@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import sqlite3
 import sys
 import time
@@ -19,6 +21,7 @@ from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.call_log import Call, CallLog
 from core.device.device_store import DATABASE, EXPIRY_S, SET_ASIDE, DeviceStore
+from core.device.tool import NAMESPACE
 from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput, DeviceError
 from tests.fakes.run_size import examples
@@ -70,11 +73,132 @@ async def test_a_new_process_knows_what_ended_what_was_cut_and_what_never_came(t
     assert await state(store, "asked") == ("never_seen", "")
     store = reborn(tmp_path, store)
     assert await state(store, "small") == ("done", "")
-    assert await state(store, "large") == ("done", "outcome_unknown")
+    # However large its result was, that it succeeded is known.
+    assert await state(store, "large") == ("done", "")
     assert await state(store, "cut") == ("done", "outcome_unknown")
     assert await state(store, "waiting") == ("never_seen", "")
     assert store.result_of(store._calls["asked"]).error is not None
     store.close()
+
+
+SECRET = "tr0ub4dor&3-hunter2"
+SPELLINGS = [
+    SECRET.encode(),
+    base64.b64encode(SECRET.encode()),
+    SECRET.encode().hex().encode(),
+    base64.b64encode(f"x{SECRET}".encode())[4:],
+    base64.b64encode(f"xx{SECRET}".encode())[4:],
+]
+
+
+def stored(folder: Path) -> bytes:
+    """All bytes of the store's files."""
+    return b"".join(path.read_bytes() for path in folder.glob(f"{DATABASE}*"))
+
+
+def unsaid(folder: Path) -> None:
+    """The secret is nowhere in the store, in any spelling."""
+    held = stored(folder)
+    assert len(held) > 4096
+    assert not [spelling for spelling in SPELLINGS if spelling in held]
+
+
+ENDS = {
+    "a text": Result(status=ResultStatus.SUCCESS, result={"stdout": SECRET, "exit_code": 0}),
+    "a name of a member": Result(status=ResultStatus.SUCCESS, result={SECRET: 1}),
+    "base64": Result(status=ResultStatus.SUCCESS, result=[SPELLINGS[1].decode(), SPELLINGS[2].decode()]),
+    "a failure": Result(status=ResultStatus.FAILURE, error=f"tool_failed: no login with {SECRET}"),
+    "a failure without a code": Result(status=ResultStatus.FAILURE, error=SECRET),
+    "a form that an undo id never has": Result(
+        status=ResultStatus.SUCCESS,
+        namespace=NAMESPACE,
+        result={"undo": f"{SECRET} {SECRET}", "exit_code": SECRET},
+    ),
+    "a hosted tool's field of that name": Result(
+        status=ResultStatus.SUCCESS, namespace="vault", result={"undo": "tr0ub4dor-3-hunter2-"}
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+async def test_neither_arguments_nor_what_a_call_answers_is_stored(tmp_path: Path, end: Result) -> None:
+    calls = opened(tmp_path)
+    given = Command(
+        tool_name="work", tool_type="action", call_id="c1", parameters={"token": SECRET, SECRET: [SECRET]}
+    )
+    call = calls.accept(given, None, action=True)
+    await calls.begin(call)
+    unsaid(tmp_path)
+    await calls.finish(call, end.model_copy(update={"call_id": "c1"}), 10)
+    unsaid(tmp_path)
+    # The client that ran it answers with all of it, however late it is asked.
+    answer, _ = await calls.recall(["c1"], ROOM)
+    assert answer["c1"]["result"]["result"] == end.result
+    assert answer["c1"]["result"]["error"] == end.error
+    calls = reborn(tmp_path, calls)
+    answer, _ = await calls.recall(["c1"], ROOM)
+    assert answer["c1"]["result"]["status"] == end.status
+    calls.close()
+    unsaid(tmp_path)
+    assert b"tr0ub4dor-3" not in stored(tmp_path)
+
+
+async def test_after_a_restart_a_late_answer_says_how_it_ended_and_how_it_is_undone(tmp_path: Path) -> None:
+    calls = opened(tmp_path)
+    ends = {
+        "wrote": Result(
+            status=ResultStatus.SUCCESS,
+            namespace=NAMESPACE,
+            result={"undo": "AbCdEfGhIjKlMnOpQrSt", "path": "/srv/x"},
+        ),
+        "ran": Result(
+            status=ResultStatus.FAILURE,
+            namespace=NAMESPACE,
+            error="tool_failed: it ended with exit code 3",
+            result={"exit_code": 3, "stderr": "words"},
+        ),
+    }
+    for call_id, end in ends.items():
+        call = calls.accept(command(call_id), None, action=True)
+        await calls.begin(call)
+        await calls.finish(call, end.model_copy(update={"call_id": call_id}), 10)
+    calls = reborn(tmp_path, calls)
+    answer, _ = await calls.recall(["wrote", "ran"], ROOM)
+    wrote, failed = answer["wrote"]["result"], answer["ran"]["result"]
+    assert (wrote["status"], wrote["error"]) == ("success", None)
+    assert wrote["result"]["undo"] == "AbCdEfGhIjKlMnOpQrSt"
+    assert failed["status"] == "failure"
+    assert failed["error"].startswith("tool_failed: The device client that ran it has ended")
+    assert failed["result"]["exit_code"] == 3
+    assert all("results are not stored" in told["result"]["not_kept"] for told in (wrote, failed))
+    assert "path" not in wrote["result"]
+    calls.close()
+
+
+async def test_the_results_that_an_earlier_version_stored_are_overwritten(tmp_path: Path) -> None:
+    calls = opened(tmp_path)
+    await ran(calls, "old")
+    calls.close()
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        connection.execute("PRAGMA secure_delete = OFF")
+        for number in range(50):
+            row = (number + 10, f'{{"result": "{SECRET} {"x" * 2000}"}}')
+            connection.execute("INSERT INTO results VALUES (?, ?)", row)
+        connection.execute("DELETE FROM results WHERE seq > 30")
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+        assert SECRET.encode() in stored(tmp_path)
+        # A process that was killed leaves the log.
+        log = (tmp_path / f"{DATABASE}-wal").read_bytes()
+        whole = (tmp_path / DATABASE).read_bytes()
+    (tmp_path / DATABASE).write_bytes(whole)
+    (tmp_path / f"{DATABASE}-wal").write_bytes(log)
+    calls = opened(tmp_path)
+    unsaid(tmp_path)
+    # What ran does not run again, although its result is gone.
+    assert await state(calls, "old") == ("done", "outcome_unknown")
+    calls.close()
+    unsaid(tmp_path)
 
 
 async def test_a_record_that_cannot_be_kept_is_said_before_anything_runs(tmp_path: Path) -> None:
@@ -432,10 +556,10 @@ async def test_a_flood_of_recalls_does_not_make_the_store_grow(monkeypatch: pyte
     assert await state(store, "running") == ("running", "")
 
 
-async def test_the_file_stays_small_and_results_go_before_ids(
+async def test_the_file_stays_small_and_facts_go_before_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.device.call_records._MOST_RESULT_BYTES", 25_000)
+    monkeypatch.setattr("core.device.call_records._MOST_FACT_BYTES", 1_000)
     monkeypatch.setattr("core.device.call_records._NOTES_BETWEEN_TRIMS", 16)
     store = opened(tmp_path)
     for number in range(400):
@@ -509,8 +633,9 @@ async def test_records_say_what_was_permitted(tmp_path: Path) -> None:
     store.close()
     with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
         [what] = connection.execute("SELECT what FROM calls").fetchone()
-    # After the tool: the beginning of the SHA-256 of {}, then the permitted request's digest.
-    assert what == b"action::work 44136fa355b3678a ab12"
+    # After the tool: the beginning of a SHA-256 of the call id and {}, then the permitted request's digest.
+    given = hashlib.sha256(b'["c1", {}]').hexdigest()[:16]
+    assert what == f"action::work {given} ab12".encode()
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,18 @@ async def refused(router: Router, tool: str, **arguments: Any) -> str:
     return result.error or ""
 
 
+@pytest.mark.parametrize("end", ["/", "//", "/.", "/..", "/trail/"])
+async def test_a_path_that_names_a_folder_is_no_file(router: Router, root: Path, end: str) -> None:
+    (root / "note").write_text("kept")
+    for tool, more in (("write_file", {"content": "x"}), ("read_file", {})):
+        for name in ("note", "new"):
+            said = await refused(router, tool, file_path=f"{root}/{name}{end}", **more)
+            assert said.startswith("invalid_arguments: ")
+            assert "names a folder" in said
+    assert os.listdir(root) == ["note"]
+    assert (root / "note").read_text() == "kept"
+
+
 async def test_what_is_written_is_read_back_with_its_digest(router: Router, root: Path) -> None:
     written = await good(router, "write_file", file_path=str(root / "a.txt"), content="grüße\n")
     assert written["bytes_written"] == len("grüße\n".encode())

@@ -183,8 +183,16 @@ async def test_writing_to_a_hard_link_leaves_the_other_name_alone(
     router: Router, root: Path, outside: Path
 ) -> None:
     os.link(outside / "secret", root / "same")
-    assert (await call(router, "write_file", file_path=str(root / "same"), content="new")).error is None
+    written = await call(router, "write_file", file_path=str(root / "same"), content="new")
+    assert written.error is None
     assert ((outside / "secret").read_text(), (root / "same").read_text()) == ("secret", "new")
+    # And says so: who writes /etc/hosts may mean the file under all of its names.
+    assert written.result["note"] == "The file had 1 other name, which keeps the content from before"
+    again = await call(router, "write_file", file_path=str(root / "same"), content="newer")
+    assert "note" not in again.result
+    os.link(root / "same", root / "third")
+    restored = await call(router, "restore_file", undo_id=again.result["undo"])
+    assert "1 other name" in restored.result["note"]
 
 
 async def test_a_hard_link_to_a_closed_file_is_as_closed(root: Path, tmp_path: Path) -> None:

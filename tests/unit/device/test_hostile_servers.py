@@ -11,9 +11,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic_core import to_json
 
 from core.aip.messages import ToolInfo
-from core.device.config import DeviceConfig
+from core.aip.pending_requests import MOST_BYTES, weight
+from core.device.config import DeviceConfig, Limits
 from core.device.guard import Guard
 from core.device.mcp import tool_listing
 from core.device.mcp.config import ServerConfig
@@ -23,7 +25,7 @@ from core.device.mcp.server_state import State, Timing
 from core.device.mcp.tool_call import call
 from core.device.mcp.tool_listing import Listing, read_listing
 from core.device.processes.child_process import Children
-from core.device.tool import OBSERVES, Tool, ToolCall, Unavailable
+from core.device.tool import OBSERVES, FailedWithResult, Tool, ToolCall, Unavailable
 from core.errors import BadInput, DeviceError
 from core.schema_forms.patterns import safe_pattern
 from core.tasks import TaskGroupOwner
@@ -74,7 +76,12 @@ def _offer(offers: _Offered, off: set[str], **servers: Listing) -> set[str]:
     host = McpHost(configs, offers, DeviceConfig(tools_off=frozenset(off)), Children(1000))
     for config in configs:
         host._servers[config.name] = SimpleNamespace(  # type: ignore[assignment]  # no process is needed here
-            config=config, listing=servers[config.name], state=State.READY, reason="", how_to_fix=""
+            config=config,
+            listing=servers[config.name],
+            state=State.READY,
+            reason="",
+            how_to_fix="",
+            restless=False,
         )
     host._publish()
     return set(offers.hosted)
@@ -96,6 +103,39 @@ def test_to_switch_off_our_own_tool_leaves_a_servers_tool_of_that_name():
     offers = _Offered()
     offers.unavailable = [Unavailable("read_file", "It is switched off here", "")]
     assert _offer(offers, {"read_file"}, files=_listing("read_file")) == {"files_read_file"}
+
+
+@pytest.mark.parametrize("text", ["x" * 2_000, "line\n" * 100, "é" * 300], ids=["plain", "lines", "accents"])
+def test_a_list_for_which_there_is_no_room_hides_the_tools_of_that_server_alone(text: str):
+    offers = _Offered()
+    many = _listing(*(f"t{number}" for number in range(1_999)), description=text * 2)
+    several = _listing(*(f"u{number}" for number in range(200)), description=text)
+    shown = _offer(offers, set(), large=many, first=several, small=_listing("search"))
+    assert len(shown) == 201
+    assert "small_search" in shown
+    [row] = offers.unavailable
+    assert row.tool == "large"
+    assert row.reason.startswith("MCP server: its 1999 tools take ")
+    assert "tools_off" in row.how_to_fix
+    # A console takes the list of all that is offered as one result.
+    assert weight([tool.model_dump() for tool in offers.tools()]) < MOST_BYTES
+    assert (
+        len(to_json([tool.model_dump() for tool in offers.tools()])) < DeviceConfig().limits.max_output_bytes
+    )
+
+
+def test_a_device_that_sends_little_lists_what_fits_and_cuts_no_list():
+    offers = _Offered()
+    many = _listing(*(f"t{number}" for number in range(50)), description="x" * 1_000)
+    configs = [ServerConfig("web", "stdio", "server")]
+    limits = Limits(max_output_bytes=40_000)
+    host = McpHost(configs, offers, DeviceConfig(limits=limits), Children(1000))
+    host._servers["web"] = SimpleNamespace(  # type: ignore[assignment]  # no process is needed here
+        config=configs[0], listing=many, state=State.READY, reason="", how_to_fix="", restless=False
+    )
+    host._publish()
+    assert offers.hosted == {}
+    assert [row.tool for row in offers.unavailable] == ["web"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +202,7 @@ async def test_a_server_whose_list_always_changes_is_not_listed_without_a_rest(p
         ServerConfig("web", "stdio", "server"),
         Children(1000),
         Bounds(1_000_000, 10.0),
-        Timing(relist_s=pause_s),
+        Timing(relist_s=(pause_s, 300)),
         lambda: None,
     )
     tasks = TaskGroupOwner("test")
@@ -175,6 +215,58 @@ async def test_a_server_whose_list_always_changes_is_not_listed_without_a_rest(p
         server.stop()
         await serving
     await tasks.close()
+
+
+async def test_a_list_that_keeps_changing_is_read_more_and_more_seldom_and_that_is_said_until_it_rests():
+    lists = iter("abababaa")
+    offers = _Offered()
+    config = ServerConfig("web", "stdio", "server")
+    host = McpHost([config], offers, DeviceConfig(), Children(1000))
+    timing = Timing(relist_s=(0.0, 300), steady_s=0.0, ping_s=0.0)
+    rests = []
+    rows: list[list[Unavailable]] = []
+
+    class Restless:
+        async def start(self) -> None:
+            return
+
+        async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+            name = next(lists, None)
+            rests.append(server._changes)
+            rows.append(list(offers.unavailable))
+            if name is None:
+                server.stop()
+                name = "a"
+            else:
+                server._tools_changed()
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}}]}
+
+    server = HostedServer(config, Children(1000), Bounds(1_000_000, 10.0), timing, host._publish)
+    host._servers["web"] = server
+    async with asyncio.timeout(PATIENCE_S):
+        await server._serve(cast(Any, Restless()))
+    assert rests[:7] == [0, 0, 1, 2, 3, 4, 5]
+    said = [[row.reason for row in listed if "all the time" in row.reason] for listed in rows]
+    assert [bool(words) for words in said[:7]] == [False] * 6 + [True]
+    # A list that stays as it is for a while is a usual one again.
+    server._settle()
+    assert offers.unavailable == []
+
+
+def test_the_pause_between_two_readings_of_a_changing_list_doubles_up_to_five_minutes():
+    server = HostedServer(
+        ServerConfig("web", "stdio", "server"),
+        Children(1000),
+        Bounds(1_000_000, 10.0),
+        Timing(),
+        lambda: None,
+    )
+    pauses = []
+    for server._changes in range(12):
+        pauses.append(server._rest(guessed=False))
+    assert pauses == [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    server._changes = 30
+    assert server._rest(guessed=True) == 300
 
 
 def test_schemas_that_would_take_minutes_to_read_are_refused_together(monkeypatch: pytest.MonkeyPatch):
@@ -212,25 +304,27 @@ class _Answers:
         return self._answer
 
 
-async def test_the_server_and_not_its_schema_is_blamed_for_a_number_that_json_cannot_say():
+async def test_an_answer_with_a_number_that_json_cannot_say_is_kept_and_not_called_a_fault():
     schema = {"properties": {"share": {"type": "number", "multipleOf": 0.5}}}
     definition = _listing("search", outputSchema=schema).tools[0]
-    session = cast(Any, _Answers({"content": [], "structuredContent": {"share": math.nan}}))
+    session = cast(Any, _Answers({"content": [], "structuredContent": {"share": math.nan, "rest": 1}}))
     config = ServerConfig("web", "stdio", "server")
-    said = await _failing(call(session, config, definition, ToolCall({}), 10**7))
-    assert "NaN at structured['share']" in said
+    result = await call(session, config, definition, ToolCall({}), 10**7)
+    assert result["structured"] == {"share": "NaN", "rest": 1}
+    assert "NaN at structured['share']" in result["note"]
 
 
-async def test_a_failed_tool_says_what_of_its_answer_could_not_be_shown():
+async def test_a_failed_tool_says_what_json_cannot_say_of_its_answer():
     definition = _listing("search").tools[0]
     words = [{"type": "text", "text": "the disk is full"}]
     session = cast(
         Any, _Answers({"isError": True, "content": words, "structuredContent": {"free": math.inf}})
     )
     config = ServerConfig("web", "stdio", "server")
-    said = await _failing(call(session, config, definition, ToolCall({}), 10**7))
-    assert said.startswith("the disk is full")
-    assert "structured['free']" in said
+    with pytest.raises(FailedWithResult, match="the disk is full") as failed:
+        await call(session, config, definition, ToolCall({}), 10**7)
+    assert failed.value.result["structured"] == {"free": "Infinity"}
+    assert "structured['free']" in failed.value.result["note"]
 
 
 async def _failing(calling: Coroutine[Any, Any, Any]) -> str:

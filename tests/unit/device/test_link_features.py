@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from core.aip.extensions import FEATURES, Progress, unpack_blob
+from core.aip.limits import LinkLimits
 from core.device.build import build_router
 from core.device.config import DeviceConfig, Limits, PinnedOperator
 from core.device.progress_sender import CallProgress
@@ -253,6 +254,55 @@ async def test_a_slow_socket_costs_the_oldest_text_and_says_how_much() -> None:
     assert len(text) - len(notice) + left_out == total
     assert [frame["seq"] for frame in sent] == list(range(len(sent)))
     await tasks.close()
+
+
+async def test_texts_of_two_streams_come_in_the_order_in_which_they_were_reported() -> None:
+    tasks = TaskGroupOwner("test")
+    sent: list[Progress] = []
+
+    async def send(frame: str) -> None:
+        sent.append(Progress.model_validate_json(frame))
+
+    progress = CallProgress("c1", send, tasks, pause_s=0)
+    said: list[tuple[str, str]] = []
+    for number in range(20):
+        for stream in ("stdout", "stderr"):
+            progress(f"{stream} {number}\n", stream=stream)  # type: ignore[arg-type]
+            said.append((stream, f"{stream} {number}\n"))
+        # Without another stream between, texts share a frame.
+        progress("more\n", stream="stderr")
+        said[-1] = ("stderr", said[-1][1] + "more\n")
+        await asyncio.sleep(0)
+    await progress.close()
+    await tasks.close()
+    texts: list[tuple[str, str]] = []
+    for one in sent:
+        if texts and texts[-1][0] == one.stream:
+            texts[-1] = (one.stream, texts[-1][1] + one.text)
+        else:
+            texts.append((one.stream, one.text))
+    assert texts == said
+
+
+async def test_streams_that_change_all_the_time_make_no_more_frames_than_a_console_takes() -> None:
+    tasks = TaskGroupOwner("test")
+    sent: list[Progress] = []
+    gate = LinkLimits()
+
+    async def send(frame: str) -> None:
+        sent.append(Progress.model_validate_json(frame))
+
+    progress = CallProgress("c1", send, tasks, pause_s=3600)
+    for number in range(2_000):
+        progress(f"o{number}\n", stream="stdout")
+        progress(f"e{number}\n", stream="stderr")
+        await asyncio.sleep(0)
+    await progress.close()
+    await tasks.close()
+    for stream, letter in (("stdout", "o"), ("stderr", "e")):
+        text = "".join(one.text for one in sent if one.stream == stream)
+        assert text == "".join(f"{letter}{number}\n" for number in range(2_000))
+    assert len(sent) <= gate.progress_burst
 
 
 @pytest.mark.parametrize("text", ["ü" * 300_000, "\udcff" * 10, "\x00" * 70_000, "🙂" * 100_000])

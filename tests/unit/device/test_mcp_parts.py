@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.device.mcp.results import result_of
+from core.device.mcp.results import error_text, result_of
 from core.device.mcp.server_log import ServerLog
 from core.device.mcp.stdio_transport import LineSplitter, OversizedLine
 from core.device.mcp.tool_listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
@@ -159,6 +159,23 @@ async def test_a_cursor_that_comes_again_ends_the_listing():
     assert await fetch(ask) == ([], False)
 
 
+@pytest.mark.parametrize("cursor", ["", "stuck"])
+async def test_a_list_that_repeats_is_offered_once_and_named_once(cursor: str):
+    async def ask(params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [tool(name="a"), tool(name="b")], "nextCursor": cursor}
+
+    found, overflow = await fetch(ask)
+    listing = read_listing(found, overflow)
+    assert [definition.name for definition in listing.tools] == ["a", "b"]
+    repeats = (("…", "Its list of tools repeats; each tool is offered once"),)
+    assert listing.refused == (repeats if cursor else ())
+
+
+def test_two_tools_of_one_name_that_differ_are_still_refused():
+    listing = read_listing([tool(name="a"), tool(name="a", description="another")], False)
+    assert [name for name, reason in listing.refused if "two tools of this name" in reason] == ["a"]
+
+
 @pytest.mark.parametrize("value", ["", 0, False, [], {}, None, 0.0])
 def test_a_falsy_structured_value_is_not_its_absence(value: Any):
     result = result_of({"content": [], "structuredContent": value}, MEBIBYTE)
@@ -179,22 +196,23 @@ def test_a_falsy_structured_value_is_not_its_absence(value: Any):
         ),
         (
             {"content": [{"type": "image", "mimeType": "image/png", "data": "", "_meta": {"a": "?"}}]},
-            "content[0]['meta']['a'],",
+            "content[0]['_meta']['a'],",
         ),
         ({"content": [{"type": "text", "text": "x" * MEBIBYTE, "size": "?"}]}, "content[0]['size'],"),
     ],
 )
-def test_a_number_that_json_cannot_say_is_a_bad_result_that_names_its_place(
+def test_a_number_that_json_cannot_say_is_a_text_and_its_place_is_named(
     answer: dict[str, Any], place: str, number: float
 ):
-    with pytest.raises(DeviceError) as caught:
-        result_of(_with(number, answer), MEBIBYTE)
-    assert caught.value.code is ErrorCode.BAD_RESULT
-    assert f" at {place}" in caught.value.message
-    assert ("NaN at" in caught.value.message) is math.isnan(number)
+    result = result_of(_with(number, answer), MEBIBYTE)
+    assert f" at {place}" in result["note"]
+    assert ("NaN at" in result["note"]) is math.isnan(number)
+    word = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    said = result_of(_with(word, answer), MEBIBYTE)
+    assert {key: value for key, value in result.items() if key != "note"} == said
 
 
-def _with(number: float, value: Any) -> Any:
+def _with(number: float | str, value: Any) -> Any:
     """The value with the number where a question mark stands."""
     if isinstance(value, dict):
         return {key: _with(number, item) for key, item in value.items()}
@@ -204,17 +222,41 @@ def _with(number: float, value: Any) -> Any:
 
 
 def test_a_place_with_a_long_name_is_shortened_and_cannot_hide_anything():
-    with pytest.raises(DeviceError) as caught:
-        result_of({"structuredContent": {"k\u202e" * 100_000: math.nan}}, MEBIBYTE)
-    assert len(caught.value.message) < 500
-    assert "\u202e" not in caught.value.message
+    said = result_of({"structuredContent": {"k\u202e" * 100_000: math.nan}}, MEBIBYTE)["note"]
+    assert len(said) < 500
+    assert "\u202e" not in said
 
 
 def test_finding_the_place_takes_no_longer_for_long_names():
     answer = {"structuredContent": {"k" * 100_000: {"NaN" * 100_000: [0] * 100_000 + [math.nan]}}}
-    with most_calls(2_000_000), pytest.raises(DeviceError) as caught:
-        result_of(answer, MEBIBYTE * 4)
-    assert "[100000]" in caught.value.message
+    with most_calls(2_000_000):
+        said = result_of(answer, MEBIBYTE * 4)["note"]
+    assert "[100000]" in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"content": [], "structuredContent": {"code": "RATE_LIMITED", "retry_after": 30}}, "RATE_LIMITED"),
+        ({"structuredContent": ["no", "such", "file"]}, '["no","such","file"]'),
+        ({"content": [{"type": "text", "text": "words"}], "structuredContent": {"code": 1}}, "words"),
+        ({"content": [], "structuredContent": {}}, "it did not say why"),
+        ({"content": [], "structuredContent": {"rate": math.nan}}, "NaN"),
+    ],
+)
+def test_what_a_failed_tool_says_in_structure_only_is_quoted(answer: dict[str, Any], said: str):
+    assert said in error_text(answer)
+    assert len(error_text({"structuredContent": ["x" * MEBIBYTE]})) < 5_000
+
+
+def test_a_picture_for_which_there_is_no_room_names_the_limit():
+    picture = {"type": "image", "mimeType": "image/png", "data": "A" * MEBIBYTE}
+    result = result_of({"content": [picture]}, MEBIBYTE // 2)
+    [block] = result["content"]
+    assert result["truncated"]
+    assert block["omitted"] > MEBIBYTE
+    assert f"It takes {block['omitted']:,} bytes" in block["note"]
+    assert "on this device" in block["note"]
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
@@ -240,8 +282,9 @@ def test_what_a_server_says_beside_its_answer_is_kept(meta: dict[str, Any]):
         "content": [],
         "truncated": True,
     }
-    with pytest.raises(DeviceError, match=r"NaN at meta\['a'\]"):
-        result_of({"content": [], "_meta": {"a": math.nan}}, MEBIBYTE)
+    odd = result_of({"content": [], "_meta": {"a": math.nan}}, MEBIBYTE)
+    assert odd["meta"] == {"a": "NaN"}
+    assert "NaN at meta['a']" in odd["note"]
 
 
 def test_a_kind_of_content_that_nobody_knows_yet_is_kept():

@@ -20,6 +20,7 @@ from core.device.process_table import masked
 from core.errors import BadInput
 from core.tasks import TaskGroupOwner
 from tests.fakes.patience import PATIENCE_S
+from tests.fakes.window_program import window_programs
 
 ACTIONS = {"launch_application", "close_application", "shell_execute"}
 PYTHON = sys.executable
@@ -153,11 +154,87 @@ async def test_a_program_is_closed_by_its_id_or_its_name(router: Router, program
     ]
     one = await call(router, "close_application", pid=pids[0])
     assert one.result == {"closed": [pids[0]]}
+    two = await call(router, "close_application", pid=pids[1], process_name=program.name)
+    assert two.result == {"closed": [pids[1]]}
     # A symlink's process goes by the name of the link.
     rest = await call(router, "close_application", process_name=program.name.upper())
-    assert rest.result == {"closed": sorted(pids[1:])}
+    assert rest.result == {"closed": [pids[2]]}
     again = await call(router, "close_application", process_name=program.name)
     assert (again.error or "").startswith("not_found: ")
+
+
+@pytest.mark.usefixtures("on_display")
+async def test_a_name_that_fits_several_programs_closes_none_and_names_their_windows(
+    router: Router, tmp_path: Path
+) -> None:
+    with window_programs(tmp_path) as programs:
+        mine = await asyncio.to_thread(programs.start, "work")
+        stranger = await asyncio.to_thread(programs.start, "not yours\x1b[2J")
+        refused = await call(router, "close_application", process_name=programs.name, force=True)
+        assert (refused.error or "").startswith("invalid_arguments: 2 programs are called")
+        for process, title in ((mine, "work"), (stranger, "not yours")):
+            assert f"process {process.pid} with the window “{title}" in (refused.error or "")
+        assert mine.poll() is None
+        assert stranger.poll() is None
+        closed = await call(router, "close_application", process_name=programs.name, pid=mine.pid)
+        assert closed.result == {"closed": [mine.pid]}
+        assert await asyncio.to_thread(mine.wait, PATIENCE_S) == 0
+        assert stranger.poll() is None
+
+
+async def test_an_id_that_is_another_programs_now_closes_nothing(
+    router: Router, stubborn: psutil.Process
+) -> None:
+    named = {"pid": stubborn.pid, "process_name": "xterm", "force": True}
+    result = await call(router, "close_application", **named)
+    assert (result.error or "").startswith(f"not_found: Process {stubborn.pid} is not called 'xterm'")
+    assert stubborn.is_running()
+
+
+@pytest.mark.usefixtures("on_display")
+async def test_the_programs_that_a_name_means_are_listed_with_their_windows(
+    router: Router, tmp_path: Path
+) -> None:
+    with window_programs(tmp_path) as programs:
+        for title in ("one", "two"):
+            await asyncio.to_thread(programs.start, title)
+        listed = (await call(router, "list_processes", program=programs.name)).result
+        assert [listed["total"], listed["truncated"]] == [2, False]
+        shown = {row["pid"]: row["windows"] for row in listed["processes"]}
+        assert shown == {
+            process.pid: [title] for process, title in zip(programs.started, ("one", "two"), strict=True)
+        }
+        pid = programs.started[0].pid
+        assert [
+            row["pid"] for row in (await call(router, "list_processes", pid=pid)).result["processes"]
+        ] == [pid]
+    gone = await call(router, "list_processes", program=programs.name)
+    assert (gone.error or "").startswith("not_found: ")
+
+
+@pytest.fixture
+def nested(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program with a child of the same name."""
+    shell = tmp_path / f"qd-sh-{os.getpid()}"
+    shell.symlink_to("/bin/bash")
+    # The second command keeps the outer shell from becoming the inner one.
+    line = f"{shell} -c 'echo up; read x'; true"
+    with subprocess.Popen([shell, "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outer:
+        assert outer.stdout is not None
+        outer.stdout.readline()
+        yield outer
+        outer.kill()
+
+
+async def test_a_process_whose_parent_has_the_same_name_belongs_to_its_program(
+    router: Router, nested: subprocess.Popen[bytes]
+) -> None:
+    outer = psutil.Process(nested.pid)
+    assert [one.name() for one in outer.children()] == [outer.name()]
+    listed = (await call(router, "list_processes", program=outer.name())).result["processes"]
+    assert [row["pid"] for row in listed] == [outer.pid]
+    closed = await call(router, "close_application", process_name=outer.name())
+    assert closed.result == {"closed": [outer.pid]}
 
 
 @pytest.fixture
@@ -211,7 +288,7 @@ async def test_the_first_process_and_the_device_and_its_ancestors_are_never_clos
     thread = threading.Thread(target=over.wait)
     thread.start()
     with pytest.raises(BadInput, match="There is no process"):
-        applications.chosen(None, thread.native_id)
+        applications.process_of(thread.native_id, None)
     over.set()
     thread.join()
 
@@ -249,12 +326,8 @@ async def test_the_supervisor_is_kept_also_beside_a_child_that_was_not_collected
     assert supervisor.is_running()
 
 
-async def test_one_of_name_and_id_is_needed(router: Router) -> None:
-    both: tuple[dict[str, Any], ...] = ({}, {"pid": 5, "process_name": "x"})
-    for arguments in both:
-        assert "one of process_name and pid" in (
-            (await call(router, "close_application", **arguments)).error or ""
-        )
+async def test_a_name_or_an_id_is_needed(router: Router) -> None:
+    assert "process_name or pid" in ((await call(router, "close_application")).error or "")
     for pid in (0, -1, 2**40):
         error = (await call(router, "close_application", pid=pid)).error or ""
         assert error.startswith("invalid_arguments: ")

@@ -53,6 +53,17 @@ async def is_gone(pid: int) -> None:
         await all_ended([psutil.Process(pid)], 20)
 
 
+@pytest.mark.parametrize("line", ["-n foo", "--version", "-c 'touch x'", "--", "-"])
+@pytest.mark.parametrize("tool", ["shell_execute", "EXEC_CLI"])
+async def test_a_line_that_begins_with_a_dash_is_a_line_and_no_option(
+    router: Router, tool: str, line: str
+) -> None:
+    result = await router.run(command(tool, line), deadline_s=30)
+    shown = result.result
+    assert shown["exit_code"] == 127
+    assert f"{line.split(maxsplit=1)[0]}: command not found" in shown["stderr"]
+
+
 async def test_output_exit_code_and_folder_come_back(router: Router, tmp_path: Path) -> None:
     result = await shell(router, "pwd; echo bad >&2; exit 3")
     assert result.status is ResultStatus.SUCCESS

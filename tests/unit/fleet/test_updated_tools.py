@@ -45,6 +45,8 @@ UPDATED = [
     "write_file",
     "get_system_info",
     "undo",
+    "list_processes",
+    "restore_file",
 ]
 
 
@@ -87,6 +89,7 @@ def listed_before(name: str) -> dict[str, Any]:
     """The tool as the version before listed it."""
     listed = copy.deepcopy(listed_now(name))
     properties = listed["input_schema"]["properties"]
+    listed["output_schema"].get("properties", {}).pop("note", None)
     if name in ("read_file", "write_file"):
         properties["encoding"] = {
             "enum": ["utf-8", "base64"],
@@ -107,7 +110,18 @@ def listed_before(name: str) -> dict[str, Any]:
             "enum": ["write_file"],
             "description": "The tool whose work was undone.",
         }
-    else:
+    elif name == "list_processes":
+        del properties["program"], properties["pid"]
+        del listed["output_schema"]["properties"]["processes"]["items"]["properties"]["windows"]
+    elif name == "close_application":
+        listed["description"] = (
+            "Ask programs to end: through their windows where they have any, then with SIGTERM. With force, "
+            "what has not ended is killed, and what it had not saved is lost. The device client and what it "
+            "hangs from are never closed."
+        )
+        properties["process_name"]["description"] = "Every program of this user with this name."
+        properties["pid"]["description"] = "Or the one with this process id."
+    elif name != "restore_file":
         del properties["app_root_name"]
     return listed
 

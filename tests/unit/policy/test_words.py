@@ -391,7 +391,12 @@ def test_other_folders_are_not_system_folders(path: str) -> None:
         (
             "close_application",
             {"process_name": "sleep"},
-            "every program of this user called sleep, however many",
+            "the program of this user called sleep, if there is exactly one",
+        ),
+        (
+            "close_application",
+            {"process_name": "sleep", "pid": 7},
+            "Closes sleep, process 7, asking it first",
         ),
         ("undo", {"undo_id": "u1"}, "Takes back change u1"),
     ],

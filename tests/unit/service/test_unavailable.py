@@ -69,3 +69,31 @@ async def test_a_device_that_says_too_much_fills_nothing(console: Console, rows:
         found = (await device_when(console, "device.tool_count == 2")).unavailable
         assert len(found) <= MOST_UNAVAILABLE
         assert all(len(row.reason) <= MOST_WORDS for row in found)
+
+
+async def listings(console: Console) -> list[str]:
+    """The kinds of the journal's entries of a listing or a connection of the device, oldest first."""
+    page = await console.journal.entries("device:lab-1", limit=200)
+    kinds = [entry.kind for entry in page.entries if entry.tool == "list_tools"]
+    return sorted(kinds + [entry.kind for entry in page.entries if entry.kind == "device_connected"])
+
+
+async def test_a_listing_that_changes_nothing_that_was_pinned_is_in_the_journal_once(console: Console):
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1", features=FEATURES) as device:
+        await stands(console, "lab-1", Health.ONLINE)
+        at_first = ["command_sent", "device_connected", "result_recorded"]
+        assert await listings(console) == at_first
+        both = [tool("poke"), tool("prod")]
+        for count, offered in ((2, both), (1, both[:1]), (2, both), (1, both[1:]), (2, both)):
+            device.tools = offered
+            await device.say(type="quarterdeck.tools_changed")
+            await device_when(console, f"device.tool_count == {count}")
+        # The first of these had a tool that was new.
+        again = ["command_sent", "result_recorded"]
+        assert await listings(console) == sorted(at_first + again)
+        # A tool that is another now is blocked, and the listing that said so is kept.
+        device.tools = [tool("poke", description="Pokes twice."), tool("prod")]
+        await device.say(type="quarterdeck.tools_changed")
+        await device_when(console, "device.changed_tools")
+        assert await listings(console) == sorted(at_first + again * 2)

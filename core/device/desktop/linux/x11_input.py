@@ -71,9 +71,13 @@ def press(display: Any, chord: Chord) -> None:
     let_go(display)
     keyboard = Keyboard(display)
     held = [keyboard.modifier(modifier) for modifier in chord.modifiers]
-    with keyboard.room(chord.key if len(chord.key) == 1 else "") as keys:
-        if len(chord.key) == 1:
-            code, shifted = keys[chord.key]
+    character = chord.key if len(chord.key) == 1 else ""
+    if "shift" in chord.modifiers and len(character.upper()) == 1 and not keyboard.has(character):
+        # Shift does not change what is on an unused key.
+        character = character.upper()
+    with keyboard.room(character) as keys:
+        if character:
+            code, shifted = keys[character]
         else:
             code, shifted = keyboard.named(chord.key), False
         if shifted and keyboard.modifier("shift") not in held:
@@ -162,6 +166,10 @@ class Keyboard:
             for offset, keysyms in enumerate(self._mapping)
             if not any(keysyms) or _is_lent(keysyms)
         ]
+
+    def has(self, character: str) -> bool:
+        """Whether the layout has a key for a character."""
+        return self._find(character) is not None
 
     def keysyms(self, code: int) -> list[int]:
         """A key's keysyms, by level."""
