@@ -86,7 +86,7 @@ def read_tool(info: ToolInfo) -> ListedTool:
     """Read a tool that a device lists. Slow for large definitions: seconds for megabytes.
 
     Raises:
-        BadInput: the definition has no canonical form (numbers beyond 2^53, broken Unicode).
+        BadInput: the definition has no canonical form (a number of too many digits, broken Unicode).
     """
     definition, pinned = definition_of(info), pinned_definition(info)
     data = canonical_bytes(definition)
