@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from core.policy.analysis.shell.databases import query_texts
 from core.policy.analysis.shell.findings import lines_inside
@@ -74,7 +75,9 @@ def quoted(text: str, place: Place, *, always: bool = False) -> Inserted:
     return Inserted(f"'{escaped}'", (1, len(escaped) + 1))
 
 
-def places_in(literals: Sequence[str]) -> tuple[Place, ...]:
+# A run makes the same line for each of a thousand devices, and reading it takes about a millisecond.
+@lru_cache(maxsize=256)
+def places_in(literals: tuple[str, ...]) -> tuple[Place, ...]:
     """The places between the literal texts of a shell line, in order.
 
     Raises:
@@ -177,7 +180,7 @@ class _Scanner:
     def _words(self, *, closing: bool) -> None:
         """Read words up to the end of the line, or to the `)` of a command substitution (`closing`)."""
         depth, word, tests, last = 0, "", _Test(), ""
-        # Behind `>&` and `<&` bash expands even what is quoted.
+        # Behind `>&` bash expands even what is quoted.
         expands = False
         while (item := self._peek()) != "":
             if item == ")" and closing and depth == 0:
@@ -214,7 +217,7 @@ class _Scanner:
 
     def _check_redirect(self, number: int, expands: bool) -> None:
         if expands:
-            raise UnsafePlace("behind >& or <&, where bash expands even what is quoted", number)
+            raise UnsafePlace("behind >& or <&, where bash may expand even what is quoted", number)
 
     def _word_place(self, number: int, word: str) -> None:
         if re.match(r"\w*\[", word):

@@ -189,7 +189,7 @@ class TextTemplate:
             else:
                 literals[-1] += value
         try:
-            places = dict(zip(quoted_parts, places_in(literals), strict=True))
+            places = dict(zip(quoted_parts, places_in(tuple(literals)), strict=True))
         except UnsafePlace as error:
             source = self.parts[quoted_parts[error.number]]
             assert isinstance(source, Insertion)

@@ -143,6 +143,17 @@ def test_arguments_are_judged_with_their_values_secrets_too_and_these_are_not_sh
     assert "hunter22" not in plan.model_dump_json()
 
 
+def test_a_text_that_is_inserted_as_it_is_is_said_in_the_plan() -> None:
+    plan, policy = planned(
+        "  - {id: a, tool: shell, with: {command: 'ls ${{ raw(inputs.place) }}'}}\n"
+        "  - {id: b, tool: shell, with: {command: 'ls ${{ inputs.place }}'}}\n",
+        {"place": "a; id"},
+    )
+    assert policy.asked[-1][2] == {"command": "ls 'a; id'"}
+    assert "raw(…)" in cell(plan, "a").why
+    assert "raw(…)" not in cell(plan, "b").why
+
+
 def test_a_field_that_the_tool_does_not_answer_is_found_before_the_run() -> None:
     plan, _ = planned(
         "  - {id: a, tool: shell, when: '${{ steps.disk.result.percnt > 1.0 }}'}\n"

@@ -94,7 +94,7 @@ def test_a_shell_sees_exactly_the_text_at_every_place(
         literals[-1] += before
         literals.append(after)
         expected.append(left + text + right)
-    places = places_in(literals)
+    places = places_in(tuple(literals))
     line = literals[0]
     for place, literal, (around, text, always) in zip(places, literals[1:], parts, strict=True):
         inserted = quoted(text.rstrip("\n") if "$(" in around[0] else text, place, always=always)
@@ -155,7 +155,7 @@ def test_whatever_the_line_is_no_text_becomes_a_command(before: str, after: str,
     """The text around the place is any; the text in it would run a command if it were not data."""
     literals = [f"echo {before}", after]
     try:
-        [place] = places_in(literals)
+        [place] = places_in(tuple(literals))
     except UnsafePlace:
         return
     mark = "QD_RAN_IT"
@@ -237,7 +237,7 @@ def test_whatever_the_line_is_no_text_becomes_a_command(before: str, after: str,
 )
 def test_a_place_where_no_quoting_is_safe_is_refused_with_the_reason(line: str, why: str):
     with pytest.raises(UnsafePlace) as refused:
-        places_in(line.split("@"))
+        places_in(tuple(line.split("@")))
     assert why in refused.value.why
 
 

@@ -13,6 +13,7 @@ from core.commitments import SECRET_MARK, Opening, as_shown, is_stand_in, marked
 from core.dispatch.command_request import CommandRequest, Secrets
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode
+from core.fleet.models import Risk
 from core.home import Home
 from core.policy.constraints import Constraint
 from tests.fakes.arguments import masked
@@ -184,3 +185,14 @@ def test_masked_texts_are_opened_only_as_they_were_shown():
         ["a", {"$secret": ["a"]}],
     ):
         assert not is_stand_in({SECRET_MARK: malformed})
+
+
+async def test_a_text_that_a_template_did_not_quote_is_a_finding_also_where_the_call_is_known(home: Home):
+    async with open_rig(home) as rig:
+        line = {"command": "ls a b"}
+        plain = rig.dispatcher.explain(DEVICE, "shell_execute", line)
+        marked = rig.dispatcher.explain(DEVICE, "shell_execute", line, unquoted={("command",): ((3, 6),)})
+        [finding] = [one for one in marked.findings if one not in plain.findings]
+        assert (finding.start, finding.end, finding.risk) == (3, 6, Risk.MEDIUM)
+        assert "raw(…)" in finding.text
+        assert rig.dispatcher.explain(DEVICE, "shell_execute", line).findings == plain.findings

@@ -88,3 +88,18 @@ def test_what_bash_runs_is_found(seed: int, tmp_path: Path):
             unseen.append(line)
     assert unseen == []
     assert len(ran) > 20
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["echo >&'$(MARK)'", "echo >& '`MARK`'", 'echo >& "\\$(MARK)"', "ls x >&'a$(MARK)'"],
+)
+def test_a_command_in_quotes_behind_a_redirection_of_both_outputs_runs_and_is_found(
+    line: str, tmp_path: Path
+):
+    subprocess.run(
+        ["bash", "-c", line.replace("MARK", ">ran")], cwd=tmp_path, check=False, capture_output=True
+    )
+    assert (tmp_path / "ran").exists()
+    found = findings_in_line(line.replace("MARK", "rm -rf /srv/x"), "command")
+    assert any(finding.text.startswith("Deletes folders") for finding in found)

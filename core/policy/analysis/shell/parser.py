@@ -402,10 +402,24 @@ class _Reader:
     def _redirect(self, node: Node) -> None:
         target = node.child_by_field_name("destination")
         sign = next((child.type for child in node.children if ">" in child.type), "")
+        if target is not None and sign == ">&" and node.child_by_field_name("descriptor") is None:
+            self._expanded_twice(target)
         if (source := self._input(node)) is not None:
             self._line.inputs.append(self._word(source))
         elif target is not None and target.type != "number" and sign:
             self._line.redirects.append(Redirect(self._word(target), appends=">>" in sign))
+
+    def _expanded_twice(self, target: Node) -> None:
+        """Note a command in the quotes of what follows `>&`, where bash expands it all the same."""
+        if target.type in ("raw_string", "string", "word", "concatenation", "ansi_c_string"):
+            word = self._word(target)
+            starts = [at + len(sign) for sign in ("$(", "`") if (at := word.written.find(sign)) >= 0]
+            if starts and len(self._line.doubts) < _MOST_DOUBTS:
+                end = max(word.written.rfind(")"), word.written.rfind("`"))
+                start = min(starts)
+                line = word.cut(start, end if end > start else len(word.written))
+                why = "Runs a command that stands in quotes behind >&"
+                self._line.doubts.append(Doubt(why, word.start, word.end, line))
 
     @staticmethod
     def _input(node: Node) -> Node | None:
