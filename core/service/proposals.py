@@ -22,15 +22,15 @@ from core.policy.agents import AgentSettings, targets_words, token_prefix
 from core.policy.agents import loosenings as agent_loosenings
 from core.policy.loosening import loosenings
 from core.policy.policy_store import checked_policy, text_digest
-from core.service.scopes import scopes_looking_at
-from core.service.service import Service
-from core.service.trusted import (
-    SETTINGS_SUBJECT,
+from core.service.held_settings import (
     loosening_settings,
     pending_settings,
-    policy_change,
     reaches_beyond,
+    readable_device_config,
 )
+from core.service.scopes import scopes_looking_at
+from core.service.service import Service
+from core.service.trusted import SETTINGS_SUBJECT, policy_change
 from core.tokens import token_digest
 
 
@@ -53,20 +53,20 @@ def policy(service: Service, text: str) -> PlannedChange:
 
 
 def settings(service: Service) -> PlannedChange:
-    """Accepting the present settings.toml.
+    """Accepting the present settings.toml, and this computer's device.toml.
 
     Raises:
         BadInput: the file is broken.
     """
-    read = service.home.settings()
-    after = loosening_settings(read)
+    read, device = service.home.settings(), readable_device_config(service.home)
+    after = loosening_settings(read, device)
     change = Change(
         kind=ChangeKind.SETTINGS,
         subject=SETTINGS_SUBJECT,
         before=dict(service.accepted_settings),
         after=after,
     )
-    return PlannedChange(change, pending_settings(read, service.accepted_settings))
+    return PlannedChange(change, pending_settings(read, service.accepted_settings, device))
 
 
 def listening(service: Service, address: str) -> PlannedChange:

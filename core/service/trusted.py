@@ -11,20 +11,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from core.aip.pairing import is_loopback
 from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange
+from core.device.config import DeviceConfig
 from core.errors import BadInput, JournalError
 from core.fleet.known_devices import KnownDevices
 from core.fleet.tool_pins import Pins
-from core.home import Home, Settings, split_address
+from core.home import Home, Settings
 from core.policy.agents import Agents
 from core.policy.loosening import loosenings
 from core.policy.policy_file import PolicyFile
 from core.policy.policy_store import checked_policy, text_digest
 from core.service.changes import ChangeGate, used_signatures
+from core.service.held_settings import loosening_settings, settings_in_force, tightened
 from core.service.trusted_agents import KINDS as AGENT_KINDS
 from core.service.trusted_agents import restore_agents
 from core.service.trusted_devices import read_trusted_devices
@@ -61,47 +62,6 @@ def policy_change(before: str, after: str) -> Change:
     )
 
 
-def loosening_settings(settings: Settings) -> dict[str, Any]:
-    """The values of the settings that can loosen security."""
-    return {
-        "listen": settings.listen,
-        "this_computer_tags": list(settings.this_computer_tags),
-        "ui_actions_on_this_computer": settings.ui_actions_on_this_computer,
-    }
-
-
-def reaches_beyond(address: str) -> bool:
-    """Whether other machines can connect to a socket that listens at `host:port`."""
-    return not is_loopback(split_address(address)[0])
-
-
-def pending_settings(settings: Settings, accepted: dict[str, Any]) -> list[str]:
-    """Sentences about what settings.toml would loosen beyond the accepted settings."""
-    found: list[str] = []
-    if reaches_beyond(settings.listen) and settings.listen != accepted["listen"]:
-        found.append(f"Devices could dial in at {settings.listen}, from other machines.")
-    if settings.this_computer_tags != accepted["this_computer_tags"]:
-        found.append(
-            f"This computer would have the tags {' '.join(settings.this_computer_tags) or 'none'}, "
-            "which rules and profiles look at."
-        )
-    if settings.ui_actions_on_this_computer and not accepted["ui_actions_on_this_computer"]:
-        found.append("Software could click and type where this console's own window is.")
-    return found
-
-
-def settings_in_force(settings: Settings, accepted: dict[str, Any]) -> Settings:
-    """The file's settings, with the accepted values in place of loosening values that were not accepted."""
-    held: dict[str, Any] = {}
-    if reaches_beyond(settings.listen) and settings.listen != accepted["listen"]:
-        held["listen"] = accepted["listen"]
-    if settings.this_computer_tags != accepted["this_computer_tags"]:
-        held["this_computer_tags"] = accepted["this_computer_tags"]
-    if settings.ui_actions_on_this_computer:
-        held["ui_actions_on_this_computer"] = accepted["ui_actions_on_this_computer"]
-    return settings.model_copy(update=held)
-
-
 async def read_trusted(home: Home, journal: Journal) -> Trusted:
     """Read the trusted state from the journal.
 
@@ -127,7 +87,7 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
     registry, pins = await read_trusted_devices(home, journal, signed_in, notes)
     entries = await _entries(journal, f"kind:{','.join(AGENT_KINDS)}")
     agents = restore_agents(entries, signed_in, notes)
-    held = settings_in_force(settings, accepted)
+    held = settings_in_force(settings, accepted, operators.begun)
     return Trusted(operators, gate, text, held, accepted, registry, pins, agents, notes)
 
 
@@ -194,12 +154,23 @@ async def _text(journal: Journal, sha: str) -> str:
 
 
 async def _accepted_settings(journal: Journal, operators: Operators, home_key: str) -> dict[str, Any]:
-    accepted = loosening_settings(Settings())
-    kinds = f"kind:{Kind.SETTINGS_ACCEPTED},{Kind.LISTENING_CHANGED} quarterdeck.change"
-    for entry in await _entries(journal, kinds):
-        if entry.kind is Kind.SETTINGS_ACCEPTED:
-            change = signed_change(entry, ChangeKind.SETTINGS, operators, home_key)
-            accepted = {**accepted, **change.after} if change else accepted
+    """The values of settings.toml and of this computer's device.toml that were accepted last.
+
+    What an operator signed counts as it is. Unsigned values, which the service records as it finds them,
+    count where they tighten. Before the home has its first operator, who needs no signature, all of them
+    count.
+    """
+    accepted = loosening_settings(Settings(), DeviceConfig())
+    begun = False
+    kinds = f"{Kind.SETTINGS_ACCEPTED},{Kind.LISTENING_CHANGED},{Kind.OPERATOR_REGISTERED}"
+    for entry in await _entries(journal, f"kind:{kinds}"):
+        if entry.kind is Kind.OPERATOR_REGISTERED:
+            begun = True
+        elif entry.kind is Kind.SETTINGS_ACCEPTED:
+            if "signed" not in entry.body:
+                accepted = tightened(entry.body["settings"], accepted, begun)
+            elif change := signed_change(entry, ChangeKind.SETTINGS, operators, home_key):
+                accepted = {**accepted, **change.after}
         elif "problem" not in entry.body:
             change = signed_change(entry, ChangeKind.LISTENING, operators, home_key)
             accepted = {**accepted, "listen": change.after["address"]} if change else accepted
