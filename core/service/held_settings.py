@@ -84,7 +84,7 @@ def _is_below_any(path: str, folders: Sequence[str]) -> bool:
 
 
 def _pinned(file: Sequence[Values], accepted: Sequence[Values]) -> list[Values]:
-    """Who signs for this device: any who sign if nobody was pinned; later, those who were pinned."""
+    """Whose approvals the device accepts: of those that were pinned, the ones that the file still has."""
     return list(file) if not accepted or (file and all(row in accepted for row in file)) else list(accepted)
 
 
