@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field
@@ -26,6 +26,7 @@ from core.statements import Request
 
 MOST_GRANTS = 2_000
 LONGEST_DAYS = 90
+FEW_USES = 5
 ANY: Literal["any"] = "any"
 
 
@@ -105,6 +106,20 @@ def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
     )
     lines.append(f"Until {until or terms.expires}")
     return lines
+
+
+def usual_limits(risk: Risk) -> tuple[int, timedelta]:
+    """The uses and the time of a grant whose operator asks for no others."""
+    if risk.rank >= Risk.HIGH.rank:
+        return 1, timedelta(minutes=15)
+    return FEW_USES, timedelta(hours=1)
+
+
+def limits_fault(terms: GrantTerms) -> str:
+    """Why these terms are wider than their risk allows; empty if they are not."""
+    if terms.risk.rank >= Risk.HIGH.rank and terms.uses is None and terms.run is None:
+        return f"At {terms.risk.value} risk a grant says how often it may be used, or holds for one run."
+    return ""
 
 
 def holds_secret(value: Any) -> bool:
@@ -308,8 +323,8 @@ class GrantBook:
 
         Raises:
             Refused: the id is taken, a secret's stand-in is not a commitment, the terms have expired or
-                last longer than `LONGEST_DAYS`, a valid grant covers them already, or there are
-                `MOST_GRANTS` valid grants.
+                last longer than `LONGEST_DAYS`, have no limit that their risk wants (`limits_fault`), a valid
+                grant covers them already, or there are `MOST_GRANTS` valid grants.
         """
         if terms.id in self._grants:
             raise Refused(f"There is a grant {terms.id} already.", ErrorCode.APPROVAL_INVALID)
@@ -321,6 +336,8 @@ class GrantBook:
         remaining_s = self._remaining_s(terms)
         if remaining_s <= 0 or remaining_s > LONGEST_DAYS * 86_400:
             raise Refused(f"A grant ends within {LONGEST_DAYS} days; this one ends {terms.expires}.")
+        if fault := limits_fault(terms):
+            raise Refused(fault, ErrorCode.APPROVAL_INVALID)
         for existing in self._valid_for_tool(terms.tool_key):
             if is_wider(existing.terms, terms):
                 raise Refused(f"Grant {existing.terms.id} covers this already: {'; '.join(existing.words)}.")
