@@ -20,6 +20,7 @@ from core.commitments import SECRET_MARK, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import FrozenModel, Risk
 from core.json_walk import values_in
+from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.constraints import Constraint
 from core.policy.rules import MatchContext, fits, is_glob
 from core.statements import Request
@@ -202,12 +203,13 @@ def uncovered(terms: GrantTerms, call: CallScope) -> list[str]:
         faults.append(f"it is for run {terms.run}")
     if call.risk.rank > terms.risk.rank:
         faults.append(f"it covers up to {terms.risk.value} risk, this is {call.risk.value}")
+    tool_name = call.tool_key.rpartition("::")[2]
     for name, condition in terms.arguments.items():
         if isinstance(condition, str):
             continue
         if name not in call.parameters:
             faults.append(f"{name} is missing")
-        elif not condition.permits(call.parameters[name], call.real):
+        elif not condition.permits(call.parameters[name], call.real, path=not holds_line(tool_name, name)):
             faults.append(f"{name} is not as granted")
     faults.extend(f"{name} is not part of it" for name in call.parameters if name not in terms.arguments)
     return faults

@@ -190,8 +190,8 @@ def evaluate_rules(
             return RuleOutcome(Answer.ASK, profile, [signature, *reasons], matching, requires_signature=True)
         return RuleOutcome(answer, profile, list(reasons), matching, grant_may_allow, signature is not None)
 
-    by_rules = [_rule_reason(rule, index) for rule in matching]
-    asking = [_rule_reason(rule, index) for rule in matching if rule.decision is Answer.ASK]
+    by_rules = [_rule_reason(rule, index, context) for rule in matching]
+    asking = [_rule_reason(rule, index, context) for rule in matching if rule.decision is Answer.ASK]
     if matching and matching[0].decision is Answer.DENY:
         return outcome(Answer.DENY, *by_rules, profile_reason)
     if by_profile is Answer.DENY:
@@ -232,11 +232,14 @@ def _signature_reason(context: MatchContext) -> Reason | None:
     )
 
 
-def _rule_reason(rule: Rule, index: RuleIndex) -> Reason:
+def _rule_reason(rule: Rule, index: RuleIndex, context: MatchContext) -> Reason:
     line = index.line_of(rule)
     verb = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}[rule.decision]
     place = f"policy.toml line {line}" if line else "policy.toml"
-    return Reason(text=rule.reason or f"Rule {rule.id} {verb} this", origin=f"rule {rule.id}, {place}")
+    text = rule.reason or f"Rule {rule.id} {verb} this"
+    if doubt := rule.doubt(context):
+        text = f"{text} ({doubt})"
+    return Reason(text=text, origin=f"rule {rule.id}, {place}")
 
 
 def _grant_reason(grant: Grant) -> Reason:

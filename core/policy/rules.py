@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from core.controls import PROGRAM_NAMES
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk, Tool
+from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.constraints import Constraint
 from core.policy.models import Answer, Moment
 
@@ -212,13 +213,28 @@ class Rule(FrozenModel):
 
     def parameter_holds(self, name: str, condition: Constraint, context: MatchContext) -> bool:
         """Whether one argument fulfils its condition. A missing argument never does."""
-        values = argument_values(context.parameters, name)
+        values, path = argument_values(context.parameters, name), _may_be_path(context.tool, name)
         if self.against:
-            return any(condition.forbids(value, context.real) for value in values)
+            return any(condition.forbids(value, context.real, path=path) for value in values)
         if context.tool.namespace != BUILT_IN_NAMESPACE and not values_at(context.parameters, name):
             # A tool that is not built in may not treat the two names of an argument as the same argument.
             return False
-        return bool(values) and all(condition.permits(value, context.real) for value in values)
+        return bool(values) and all(condition.permits(value, context.real, path=path) for value in values)
+
+    def doubt(self, context: MatchContext) -> str:
+        """What could not be decided, so that this deny or ask rule applies in doubt; empty if nothing."""
+        for name, condition in self.parameters.items() if self.against else ():
+            values, path = argument_values(context.parameters, name), _may_be_path(context.tool, name)
+            if not any(
+                condition.forbids(value, context.real, path=path)
+                and not condition.in_doubt(value, context.real, path=path)
+                for value in values
+            ):
+                where = " for a path below ~" if any(str(value).startswith("~") for value in values) else ""
+                return (
+                    f"whether {name} {condition.words()} cannot be decided{where}; in doubt the rule applies"
+                )
+        return ""
 
     def _actor_fault(self, context: MatchContext) -> str | None:
         return None if fits(context.actor, self.actor) else f"the asker is {context.actor}"
@@ -290,6 +306,14 @@ def _flattened(value: Any) -> list[Any]:
         else:
             flat.append(item)
     return flat
+
+
+def _may_be_path(tool: Tool, name: str) -> bool:
+    return not _holds_line(tool.own_name or tool.tool_name, name)
+
+
+# Of each argument that a rule names, for each call.
+_holds_line = lru_cache(maxsize=4_096)(holds_line)
 
 
 def _argument_state(parameters: dict[str, Any], name: str) -> str:
