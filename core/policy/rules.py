@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -14,7 +14,14 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from core.controls import PROGRAM_NAMES
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk, Tool
-from core.policy.analysis.shell.tool_arguments import holds_line
+from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
+from core.policy.analysis.shell.findings import Programs, programs_in_line
+from core.policy.analysis.shell.tool_arguments import (
+    MOST_LINES,
+    described_line_arguments,
+    holds_line,
+    shell_lines,
+)
 from core.policy.constraints import Constraint
 from core.policy.models import Answer, Moment
 
@@ -94,6 +101,15 @@ class MatchContext:
     risk: Risk
     at: datetime | None = None
     real: Callable[[str], str] | None = field(default=None, compare=False)
+    _programs: list[Programs] | None = field(default=None, init=False, compare=False)
+
+    @property
+    def programs(self) -> list[Programs]:
+        """The programs of each shell line in the arguments. Read once, if a rule names programs."""
+        if self._programs is None:
+            object.__setattr__(self, "_programs", list(_programs_of(self.tool, self.parameters)))
+        assert self._programs is not None
+        return self._programs
 
     @property
     def moment(self) -> datetime:
@@ -116,6 +132,10 @@ class Rule(FrozenModel):
     `tool` names a hosted MCP server's tool by the name that the device lists, or by the name that the server
     itself gave it. An allow rule may use the server's name only together with `namespace`, because any server
     may have a tool of that name.
+
+    `program` names programs that a shell line in the arguments runs, without their folders: `aws` is found
+    in `AWS_PROFILE=x aws`, `sudo aws` and `true; aws` too. An allow rule applies only if every program of the
+    line is named. A line that cannot be decided counts against the call.
     """
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -130,6 +150,7 @@ class Rule(FrozenModel):
     effect: Annotated[list[Effect], BeforeValidator(_listed)] | None = None
     risk: Annotated[list[Risk], BeforeValidator(_risks)] | None = None
     time: TimeWindow | None = None
+    program: Patterns | None = None
     parameters: dict[str, Constraint] = Field(default_factory=dict)
     approvers: int = Field(default=1, ge=1, le=MOST_APPROVERS)
     evidence: list[Moment] = Field(default_factory=list)
@@ -209,6 +230,8 @@ class Rule(FrozenModel):
                 )
                 if len(faults) >= limit:
                     return faults
+        if (fault := self._program_fault(context)) is not None:
+            faults.append(fault)
         return faults
 
     def parameter_holds(self, name: str, condition: Constraint, context: MatchContext) -> bool:
@@ -223,6 +246,10 @@ class Rule(FrozenModel):
 
     def doubt(self, context: MatchContext) -> str:
         """What could not be decided, so that this deny or ask rule applies in doubt; empty if nothing."""
+        if self.against and (wanted := self.program) is not None:
+            found = (names for line in context.programs for names in line.names)
+            if not any(_fits_any(names, wanted) for names in found):
+                return f"whether the line runs {' or '.join(wanted)} cannot be decided; in doubt it applies"
         for name, condition in self.parameters.items() if self.against else ():
             values, path = argument_values(context.parameters, name), _may_be_path(context.tool, name)
             if not any(
@@ -236,6 +263,23 @@ class Rule(FrozenModel):
                 )
         return ""
 
+    def _program_fault(self, context: MatchContext) -> str | None:
+        if self.program is None:
+            return None
+        wanted = self.program
+        lines = context.programs
+        if self.against:
+            if any(
+                not line.decided or any(_fits_any(names, wanted) for names in line.names) for line in lines
+            ):
+                return None
+        elif lines and all(
+            line.decided and line.names and all(_fits_any(names, wanted) for names in line.names)
+            for line in lines
+        ):
+            return None
+        return f"{'no' if self.against else 'not every'} program of a shell line is {' or '.join(wanted)}"
+
     def _actor_fault(self, context: MatchContext) -> str | None:
         return None if fits(context.actor, self.actor) else f"the asker is {context.actor}"
 
@@ -246,6 +290,23 @@ class Rule(FrozenModel):
         if self.time is None or self.time.covers(context.moment):
             return None
         return f"it is {context.moment:%a %H:%M}"
+
+
+def _fits_any(names: Iterable[str], patterns: list[str]) -> bool:
+    return any(fits(name, patterns) for name in names)
+
+
+def _programs_of(tool: Tool, parameters: dict[str, Any]) -> Iterator[Programs]:
+    """The programs of the shell lines in the arguments of a call."""
+    own = SHELL_ARGUMENTS.get(tool.tool_name)
+    if own is not None:
+        line = parameters.get(own)
+        yield programs_in_line(line) if isinstance(line, str) else Programs(decided=False)
+    others = {name: value for name, value in parameters.items() if name != own}
+    for number, found in enumerate(
+        shell_lines(tool.tool_name, others, described_line_arguments(tool.input_schema))
+    ):
+        yield programs_in_line(found.text) if number < MOST_LINES else Programs(decided=False)
 
 
 def fits(text: str, patterns: list[str]) -> bool:
