@@ -237,6 +237,9 @@ def _rule_reason(rule: Rule, index: RuleIndex, context: MatchContext) -> Reason:
     verb = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}[rule.decision]
     place = f"policy.toml line {line}" if line else "policy.toml"
     text = rule.reason or f"Rule {rule.id} {verb} this"
+    if rule.time is not None:
+        moment, zone = rule.time.local(context.moment)
+        text = f"{text} (it is {moment:%a %H:%M} in {zone})"
     if doubt := rule.doubt(context):
         text = f"{text} ({doubt})"
     return Reason(text=text, origin=f"rule {rule.id}, {place}")

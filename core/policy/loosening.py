@@ -75,12 +75,12 @@ def _rule_changes(before: list[Rule], after: list[Rule]) -> list[str]:
     for rule in after:
         if now[rule.id] == earlier.get(rule.id):
             continue
+        hours = f", {rule.time.words()}" if rule.time is not None else ""
         if rule.decision is Answer.ALLOW:
-            changes.append(
-                f"Rule {rule.id} allows{' something else than before' if rule.id in earlier else ''}."
-            )
+            otherwise = " something else than before" if rule.id in earlier else ""
+            changes.append(f"Rule {rule.id} allows{otherwise}{hours}.")
         elif rule.id in earlier and earlier[rule.id]["decision"] != Answer.ALLOW:
-            changes.append(f"Rule {rule.id} ({_VERBS[rule.decision]}) is another one than before.")
+            changes.append(f"Rule {rule.id} ({_VERBS[rule.decision]}) is another one than before{hours}.")
     return [*changes, *_reason_changes(before, after)]
 
 

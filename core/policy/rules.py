@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
@@ -24,6 +24,7 @@ from core.policy.analysis.shell.tool_arguments import (
 )
 from core.policy.constraints import Constraint
 from core.policy.models import Answer, Moment
+from core.policy.zones import machine_zone, zone_named
 
 MOST_APPROVERS = 9
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -49,11 +50,16 @@ Patterns = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 
 
 class TimeWindow(FrozenModel):
-    """A time window in the service's local time. `from` is included, `to` is not. It may span midnight."""
+    """A time window. `from` is included, `to` is not. It may span midnight.
+
+    Its hours are those of `zone`, such as `Europe/Berlin`; without it, those of the zone that the machine is
+    set to. The environment of the service, such as `TZ`, does not count.
+    """
 
     days: list[Day] = Field(default_factory=lambda: list(DAYS))
     from_: str = Field(default="00:00", alias="from")
     to: str = "24:00"
+    zone: str = ""
 
     @model_validator(mode="after")
     def _clock(self) -> Self:
@@ -62,10 +68,27 @@ class TimeWindow(FrozenModel):
                 raise ValueError(f"{name} is a time such as 08:30")
         if not self.days:
             raise ValueError("days lists no day")
+        if self.zone:
+            zone_named(self.zone)
         return self
+
+    def local(self, moment: datetime) -> tuple[datetime, str]:
+        """A moment by the clock of the window's zone, and the name of the zone.
+
+        A moment without a zone, as in an example, is by that clock already.
+        """
+        zone, name = (zone_named(self.zone), self.zone) if self.zone else machine_zone()
+        return (moment if moment.tzinfo is None else moment.astimezone(zone)), name
+
+    def words(self) -> str:
+        """The window in words, with its zone."""
+        days = "" if len(self.days) == len(DAYS) else f" on {', '.join(self.days)}"
+        zone = self.zone or f"{machine_zone()[1]}, the zone of this computer"
+        return f"from {self.from_} to {self.to}{days} in {zone}"
 
     def covers(self, moment: datetime) -> bool:
         """Whether a moment is in the window. Past midnight, a window belongs to the day on which it began."""
+        moment, _ = self.local(moment)
         clock, day = f"{moment:%H:%M}", moment.weekday()
         if self.from_ < self.to:
             return DAYS[day] in self.days and self.from_ <= clock < self.to
@@ -115,9 +138,8 @@ class MatchContext:
     def moment(self) -> datetime:
         """The time to decide at. Equal for all rules, so that no call falls between two adjacent windows."""
         if self.at is None:
-            # Lazily: most policies have no time condition, and reading the local time costs as much as the
-            # rest of a decision.
-            object.__setattr__(self, "at", datetime.now().astimezone())
+            # Lazily: most policies have no time condition.
+            object.__setattr__(self, "at", datetime.now(UTC))
         assert self.at is not None
         return self.at
 
@@ -289,7 +311,8 @@ class Rule(FrozenModel):
     def _time_fault(self, context: MatchContext) -> str | None:
         if self.time is None or self.time.covers(context.moment):
             return None
-        return f"it is {context.moment:%a %H:%M}"
+        moment, zone = self.time.local(context.moment)
+        return f"it is {moment:%a %H:%M} in {zone}"
 
 
 def _fits_any(names: Iterable[str], patterns: list[str]) -> bool:
