@@ -206,7 +206,7 @@ async def test_settings_that_loosen_hold_once_they_are_signed(memory_path: Path,
     assert service.settings.listen.startswith("127.0.0.1")
     assert not service.settings.ui_actions_on_this_computer
     assert service.settings.this_computer_tags == ["desk"]
-    assert len((await program.service.state()).policy.pending_settings) == 4
+    assert len((await program.service.state()).policy.pending_settings) == 3
     assert await code_of(program.service.accept_settings()) is ErrorCode.SIGNATURE_REQUIRED
     await signing(program, home).service.accept_settings()
     assert (await program.service.state()).policy.pending_settings == []
