@@ -46,6 +46,10 @@ class Undecidable(Exception):
     """The condition cannot decide this value."""
 
 
+class UnknownPath(str):
+    """A path that a call writes, and that nothing here knows. No condition can decide it."""
+
+
 class Constraint(FrozenModel):
     """A condition on one argument. All given fields must hold; at least one must be given.
 
@@ -185,6 +189,8 @@ class Constraint(FrozenModel):
         return " and ".join(parts)
 
     def _holds(self, value: Any, real: Callable[[str], str] | None, *, all_ways: bool, path: bool) -> bool:
+        if isinstance(value, UnknownPath):
+            raise Undecidable
         loose = path and not all_ways
         if self.wants_equal and not _is_value(value, [self.equals], real, loose=loose):
             return False

@@ -31,6 +31,9 @@ class PolicyQuery(NamedTuple):
     `redacted`, the arguments without secrets. `shares_disk`: the device uses this computer's disk; `real`
     then resolves the paths in the arguments (`core.policy.real_paths`), if there are any.
 
+    `undone` is the file that an undo writes, which its arguments do not name; `UnknownPath` if it is not
+    known.
+
     `limit` is the profile of the agent that asks: the stricter of it and the device's profile holds.
 
     `analysis` is the analysis of the arguments on this device, if the caller has it. Where paths are resolved
@@ -48,6 +51,7 @@ class PolicyQuery(NamedTuple):
     moment: datetime | None = None
     analysis: CallAnalysis | None = None
     limit: Profile | None = None
+    undone: str | None = None
 
 
 class PolicyEngine:
@@ -145,6 +149,7 @@ def match_context_of(query: PolicyQuery, risk: Risk) -> MatchContext:
         risk=risk,
         at=query.moment,
         real=query.real,
+        undone=query.undone,
     )
 
 

@@ -18,6 +18,7 @@ from core.fleet.models import FrozenModel
 from core.policy.constraints import (
     LONGEST_PATH,
     Undecidable,
+    UnknownPath,
     elements,
     folders_of,
     is_absolute,
@@ -105,7 +106,9 @@ class _IndexBucket:
         numbers = set(self.unindexed)
         for name, by_key in self.equal.items():
             for value in _values(context, name):
-                if (key := _key(value)) is not None:
+                if isinstance(value, UnknownPath):
+                    numbers.update(number for rules in by_key.values() for number in rules)
+                elif (key := _key(value)) is not None:
                     numbers.update(by_key.get(key, ()))
         for name, by_folder in self.below.items():
             for value in _values(context, name):
@@ -118,7 +121,7 @@ class _IndexBucket:
                 if isinstance(value, str):
                     numbers.update(_rules_with_literal(literals, _names(value, context)))
         for name, rule_numbers in self.needs.items():
-            if argument_values(context.parameters, name):
+            if argument_values(context.judged, name):
                 numbers.update(rule_numbers)
         return sorted(numbers)
 
@@ -329,7 +332,7 @@ def _key(value: Any) -> Key | None:
 
 def _values(context: MatchContext, name: str) -> Iterable[Any]:
     """All values that a rule may test under a name, including those nested in lists and objects."""
-    pending = argument_values(context.parameters, name)
+    pending = argument_values(context.judged, name)
     while pending:
         value = pending.pop()
         yield value
@@ -338,6 +341,8 @@ def _values(context: MatchContext, name: str) -> Iterable[Any]:
 
 def _names(value: str, context: MatchContext) -> list[str]:
     """The texts that a pattern is tried on, for a value."""
+    if isinstance(value, UnknownPath):
+        return []
     try:
         return list(names_of(value, context.real))
     except Undecidable:
@@ -395,7 +400,12 @@ def _leads_into(folder: str, folders: set[str], real: Callable[[str], str]) -> b
 
 
 def _is_undecided(path: str) -> bool:
-    return len(path) > LONGEST_PATH or not is_absolute(path) or is_ambiguous_path(path)
+    return (
+        isinstance(path, UnknownPath)
+        or len(path) > LONGEST_PATH
+        or not is_absolute(path)
+        or is_ambiguous_path(path)
+    )
 
 
 def _folders_by_name(path: str) -> set[str]:

@@ -22,7 +22,7 @@ from core.policy.analysis.shell.tool_arguments import (
     holds_line,
     shell_lines,
 )
-from core.policy.constraints import Constraint
+from core.policy.constraints import Constraint, UnknownPath
 from core.policy.models import Answer, Moment
 from core.policy.zones import machine_zone, zone_named
 
@@ -114,6 +114,8 @@ class Example(FrozenModel):
 class MatchContext:
     """A call, as rules read it. `real` resolves a path of this computer, or raises `Undecidable`.
 
+    `undone`: the file that an undo writes, which its arguments do not name. Rules read it as `file_path`.
+
     `at`: the time to decide at. If it is not given, the time at which the first rule reads it.
     """
 
@@ -124,7 +126,13 @@ class MatchContext:
     risk: Risk
     at: datetime | None = None
     real: Callable[[str], str] | None = field(default=None, compare=False)
+    undone: str | None = None
     _programs: list[Programs] | None = field(default=None, init=False, compare=False)
+
+    @property
+    def judged(self) -> dict[str, Any]:
+        """The arguments, as rules read them."""
+        return self.parameters if self.undone is None else {**self.parameters, "file_path": self.undone}
 
     @property
     def programs(self) -> list[Programs]:
@@ -247,7 +255,7 @@ class Rule(FrozenModel):
         for name, condition in self.parameters.items():
             if not self.parameter_holds(name, condition, context):
                 faults.append(
-                    f"{name} {_argument_state(context.parameters, name)}, "
+                    f"{name} {_argument_state(context.judged, name)}, "
                     f"the rule wants that it {condition.words()}"
                 )
                 if len(faults) >= limit:
@@ -258,10 +266,10 @@ class Rule(FrozenModel):
 
     def parameter_holds(self, name: str, condition: Constraint, context: MatchContext) -> bool:
         """Whether one argument fulfils its condition. A missing argument never does."""
-        values, path = argument_values(context.parameters, name), _may_be_path(context.tool, name)
+        values, path = argument_values(context.judged, name), _may_be_path(context.tool, name)
         if self.against:
             return any(condition.forbids(value, context.real, path=path) for value in values)
-        if context.tool.namespace != BUILT_IN_NAMESPACE and not values_at(context.parameters, name):
+        if context.tool.namespace != BUILT_IN_NAMESPACE and not values_at(context.judged, name):
             # A tool that is not built in may not treat the two names of an argument as the same argument.
             return False
         return bool(values) and all(condition.permits(value, context.real, path=path) for value in values)
@@ -273,16 +281,18 @@ class Rule(FrozenModel):
             if not any(_fits_any(names, wanted) for names in found):
                 return f"whether the line runs {' or '.join(wanted)} cannot be decided; in doubt it applies"
         for name, condition in self.parameters.items() if self.against else ():
-            values, path = argument_values(context.parameters, name), _may_be_path(context.tool, name)
+            values, path = argument_values(context.judged, name), _may_be_path(context.tool, name)
             if not any(
                 condition.forbids(value, context.real, path=path)
                 and not condition.in_doubt(value, context.real, path=path)
                 for value in values
             ):
-                where = " for a path below ~" if any(str(value).startswith("~") for value in values) else ""
-                return (
-                    f"whether {name} {condition.words()} cannot be decided{where}; in doubt the rule applies"
-                )
+                why = ""
+                if isinstance(context.undone, UnknownPath) and context.undone in values:
+                    why = ", as the journal does not say which file this undo writes"
+                elif any(str(value).startswith("~") for value in values):
+                    why = " for a path below ~"
+                return f"whether {name} {condition.words()} cannot be decided{why}; in doubt it applies"
         return ""
 
     def _program_fault(self, context: MatchContext) -> str | None:
