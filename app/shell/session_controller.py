@@ -161,7 +161,7 @@ class SessionController(QObject):
             status = await perform(lambda console: console.policy.accept(found.digest, signed))
         if status is not None and status.pending_settings:
             words = "The settings hold when the service starts next."
-            wish = settings_change(await asyncio.to_thread(self._keys.home.settings))
+            wish = await asyncio.to_thread(settings_change, self._keys.home)
             settings_signed = await self._signing.sign_change(wish, words=words)
             status = await perform(lambda console: console.service.accept_settings(settings_signed))
         return status

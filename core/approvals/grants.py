@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field
@@ -20,12 +20,14 @@ from core.commitments import SECRET_MARK, commitments_in, is_stand_in, marked_ob
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import FrozenModel, Risk
 from core.json_walk import values_in
+from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.constraints import Constraint
 from core.policy.rules import MatchContext, fits, is_glob
 from core.statements import Request
 
 MOST_GRANTS = 2_000
 LONGEST_DAYS = 90
+FEW_USES = 5
 ANY: Literal["any"] = "any"
 
 
@@ -105,6 +107,20 @@ def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
     )
     lines.append(f"Until {until or terms.expires}")
     return lines
+
+
+def usual_limits(risk: Risk) -> tuple[int, timedelta]:
+    """The uses and the time of a grant whose operator asks for no others."""
+    if risk.rank >= Risk.HIGH.rank:
+        return 1, timedelta(minutes=15)
+    return FEW_USES, timedelta(hours=1)
+
+
+def limits_fault(terms: GrantTerms) -> str:
+    """Why these terms are wider than their risk allows; empty if they are not."""
+    if terms.risk.rank >= Risk.HIGH.rank and terms.uses is None and terms.run is None:
+        return f"At {terms.risk.value} risk a grant says how often it may be used, or holds for one run."
+    return ""
 
 
 def holds_secret(value: Any) -> bool:
@@ -187,12 +203,13 @@ def uncovered(terms: GrantTerms, call: CallScope) -> list[str]:
         faults.append(f"it is for run {terms.run}")
     if call.risk.rank > terms.risk.rank:
         faults.append(f"it covers up to {terms.risk.value} risk, this is {call.risk.value}")
+    tool_name = call.tool_key.rpartition("::")[2]
     for name, condition in terms.arguments.items():
         if isinstance(condition, str):
             continue
         if name not in call.parameters:
             faults.append(f"{name} is missing")
-        elif not condition.permits(call.parameters[name], call.real):
+        elif not condition.permits(call.parameters[name], call.real, path=not holds_line(tool_name, name)):
             faults.append(f"{name} is not as granted")
     faults.extend(f"{name} is not part of it" for name in call.parameters if name not in terms.arguments)
     return faults
@@ -314,8 +331,8 @@ class GrantBook:
 
         Raises:
             Refused: the id is taken, a secret's stand-in is not a commitment, the terms have expired or
-                last longer than `LONGEST_DAYS`, a valid grant covers them already, or there are
-                `MOST_GRANTS` valid grants.
+                last longer than `LONGEST_DAYS`, have no limit that their risk wants (`limits_fault`), a valid
+                grant covers them already, or there are `MOST_GRANTS` valid grants.
         """
         if terms.id in self._grants:
             raise Refused(f"There is a grant {terms.id} already.", ErrorCode.APPROVAL_INVALID)
@@ -327,6 +344,8 @@ class GrantBook:
         remaining_s = self._remaining_s(terms)
         if remaining_s <= 0 or remaining_s > LONGEST_DAYS * 86_400:
             raise Refused(f"A grant ends within {LONGEST_DAYS} days; this one ends {terms.expires}.")
+        if fault := limits_fault(terms):
+            raise Refused(fault, ErrorCode.APPROVAL_INVALID)
         for existing in self._valid_for_tool(terms.tool_key):
             if is_wider(existing.terms, terms):
                 raise Refused(f"Grant {existing.terms.id} covers this already: {'; '.join(existing.words)}.")

@@ -371,7 +371,10 @@ class TrustAdopted(Event):
 
 @_event
 class SettingsAccepted(Event):
-    """The values of the settings that can loosen security were accepted."""
+    """The values of the settings that can loosen security were accepted.
+
+    Without `signed` they count only where they tighten: the service records what it finds in the files.
+    """
 
     kind = Kind.SETTINGS_ACCEPTED
     settings: Json

@@ -36,7 +36,11 @@ ProfileOption = Annotated[
 ]
 TargetsOption = Annotated[
     str | None,
-    typer.Option("--targets", metavar="FILTER", help="The devices that exist for it; empty means every one."),
+    typer.Option(
+        "--targets",
+        metavar="FILTER",
+        help="The devices that exist for it, by name:, tag: and production:; empty means every one.",
+    ),
 ]
 PerMinuteOption = Annotated[
     int | None,

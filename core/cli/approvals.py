@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from core.approvals.grants import GrantTerms, exact_arguments, scope_words
+from core.approvals.grants import GrantTerms, exact_arguments, scope_words, usual_limits
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.cli import show
@@ -28,7 +28,6 @@ from core.service.wishes import operator_added, operator_removed
 from core.statements import check_shown
 
 RUN_GRANT_HOURS = 24.0
-USUAL_GRANT_HOURS = 24.0
 _SPAN = re.compile(r"(\d{1,5})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -38,7 +37,8 @@ def granted_terms(
 ) -> GrantTerms | None:
     """The terms of a grant given with an approval, each argument exactly as it is; None for approving once.
 
-    `words` are `uses=N` and `until=30m`, `8h`, `7d` or a time in ISO 8601.
+    `words` are `uses=N` (or `uses=any`) and `until=30m`, `8h`, `7d` or a time in ISO 8601. What they leave
+    open is as narrow as the request's risk wants it (`usual_limits`).
 
     Raises:
         BadInput: a word is not understood, the time is past, or the request belongs to no run.
@@ -47,11 +47,15 @@ def granted_terms(
         return None
     if for_run and approval.run is None:
         raise BadInput("This request belongs to no run; approve it once, or with --grant.")
-    uses, ends = None, datetime.now(UTC) + timedelta(hours=RUN_GRANT_HOURS if for_run else USUAL_GRANT_HOURS)
+    usual_uses, usual_time = usual_limits(approval.decision.risk)
+    uses: int | None = None if for_run else usual_uses
+    ends = datetime.now(UTC) + (timedelta(hours=RUN_GRANT_HOURS) if for_run else usual_time)
     for word in [part for one in words or [] for part in re.split(r"[\s,]+", one) if part]:
         key, _, value = word.partition("=")
         if key == "uses" and value.isdigit() and 0 < int(value) <= 100_000:
             uses = int(value)
+        elif word == "uses=any":
+            uses = None
         elif key == "until" and value:
             ends = _moment(value)
         else:
@@ -279,7 +283,8 @@ def approvals_approve(
         typer.Option(
             "--grant",
             metavar="uses=N|until=8h",
-            help="And whatever is exactly like it, so often, so long.",
+            help="And whatever is exactly like it, so often, so long; if not said, 5 times within an hour, "
+            "at high risk once within 15 minutes.",
         ),
     ] = None,
     *,
@@ -287,7 +292,8 @@ def approvals_approve(
 ) -> None:
     """Approve one request with an operator's signature. Once, unless more is granted.
 
-    A request with a secret argument can only be approved once: a grant holds no secret.
+    A grant for a request with a secret argument holds for the same secret only; it contains a commitment that
+    stands for the secret, not the secret.
     """
     in_session(
         context,

@@ -164,7 +164,7 @@ async def _accept(session: Session, unlocking: KeySource, json_wanted: bool) -> 
         signed = await sign_change(session, unlocking, wish, text, shown)
         status = await console.policy.accept(found.digest, signed)
     if status.pending_settings:
-        change = settings_change(session.home.settings())
+        change = settings_change(session.home)
         status = await console.service.accept_settings(await sign_change(session, unlocking, change))
         if not json_wanted:
             note("The settings hold when the service starts next.")

@@ -26,7 +26,7 @@ from core.aip.pairing import Pairing, check_url, decode_pairing, encode_pairing
 from core.aip.tls import server_context
 from core.device.build import build_router
 from core.device.client import DeviceClient, Ending
-from core.device.config import DeviceConfig, load_config
+from core.device.config import DeviceConfig, config_of, load_config
 from core.device.credentials import CredentialStore, make_private
 from core.device.listener import DeviceListener, ListenAddress, read_address
 from core.device.router import Router
@@ -37,6 +37,7 @@ from core.errors import BadInput, DeviceError
 from core.machine_id import make_installation_id
 
 _LONGEST_TOKEN = 4096
+_LONGEST_CONFIG = 8 * 1024**2
 _LONGEST_PAIRING = 32_768
 # How long `--check` waits for MCP servers; some are downloaded at their first start, which takes longer.
 _MCP_STARTS_S = 20.0
@@ -58,7 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
     keep_memory_private()
     _log_to_stderr()
     try:
-        config = load_config(options.config).closing(*options.closed)
+        token = _read_token() if options.token_stdin else None
+        config = config_of(_read_line()) if options.config_stdin else load_config(options.config)
+        config = config.closing(*options.closed)
         trust = CredentialStore(options.state)
         if options.check:
             return asyncio.run(_check(options, config, trust))
@@ -67,7 +70,6 @@ def main(arguments: list[str] | None = None) -> int:
             return _forget(trust)
         if options.pair is not None:
             return _pair(options, trust)
-        token = _read_token() if options.token_stdin else None
         with asyncio.Runner(loop_factory=_loop) as runner:
             return runner.run(_run(options, config, trust, token))
     except (BadInput, DeviceError) as error:
@@ -119,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="read the token from standard input's first line; end when it closes",
     )
+    parser.add_argument("--config-stdin", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--state",
         type=Path,
@@ -324,15 +327,19 @@ def _known_name(trust: CredentialStore) -> str | None:
     return None
 
 
-def _read_token() -> str:
-    """Read standard input's first line byte by byte: `_end_with_parent` must get the rest and its end."""
+def _read_line(limit: int = _LONGEST_CONFIG) -> str:
+    """Read a line of standard input byte by byte: `_end_with_parent` must get the rest and its end."""
     line = bytearray()
-    while len(line) <= _LONGEST_TOKEN:
+    while len(line) <= limit:
         byte = os.read(0, 1)
         if byte in {b"", b"\n"}:
             break
         line += byte
-    token = line.decode("ascii", "replace").strip()
+    return line.decode("ascii", "replace").strip()
+
+
+def _read_token() -> str:
+    token = _read_line(_LONGEST_TOKEN)
     if not re.fullmatch(r"[\x21-\x7e]{1,4096}", token):
         raise BadInput("Standard input's first line is not a token")
     return token

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
 import tomllib
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from core.broken_text import fault_words
 from core.errors import BadInput
 
+CONFIG = "device.toml"
 MEBIBYTE = 1024 * 1024
 
 
@@ -128,6 +130,23 @@ class DeviceConfig(_Section):
         """A copy with more `closed_paths`, which no file tool may touch; None is ignored."""
         more = tuple(_resolved(path) for path in paths if path is not None)
         return self.model_copy(update={"closed_paths": (*self.closed_paths, *more)})
+
+
+def config_text(config: DeviceConfig) -> str:
+    """A configuration as one line of JSON, for a device client that is started with it."""
+    return json.dumps(config.model_dump(mode="json"))
+
+
+def config_of(text: str) -> DeviceConfig:
+    """The configuration in a text of `config_text`.
+
+    Raises:
+        BadInput: it is none.
+    """
+    try:
+        return DeviceConfig.model_validate(json.loads(text))
+    except ValueError as error:
+        raise BadInput(f"The configuration cannot be used: {error}") from error
 
 
 def load_config(path: Path | None) -> DeviceConfig:

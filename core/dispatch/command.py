@@ -37,10 +37,12 @@ class PreparedCommand(BoundCommand):
     """A bound command whose arguments have passed the first three stages.
 
     `leads` are the real paths of its path arguments on a shared disk; None if there are none to follow.
+    `undone` is the file that it writes without naming it (`core.dispatch.undone_path`).
     """
 
     call: PreparedCall
     leads: ResolvedPaths | None = None
+    undone: str | None = None
 
     def __post_init__(self) -> None:
         """Check that the call was prepared for this contract and from these arguments.
@@ -52,9 +54,11 @@ class PreparedCommand(BoundCommand):
             raise Refused(f"What was checked of {self.shown.tool_name} is not what is requested.")
 
     @classmethod
-    def of(cls, bound: BoundCommand, call: PreparedCall, leads: ResolvedPaths | None) -> PreparedCommand:
+    def of(
+        cls, bound: BoundCommand, call: PreparedCall, leads: ResolvedPaths | None, undone: str | None = None
+    ) -> PreparedCommand:
         """The bound command with its prepared call; see `__post_init__`."""
-        return cls(bound.request, bound.target, bound.tool, bound.arguments, bound.shown, call, leads)
+        return cls(bound.request, bound.target, bound.tool, bound.arguments, bound.shown, call, leads, undone)
 
 
 @dataclass(slots=True)

@@ -72,9 +72,11 @@ from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.program_meant import with_process
 from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
+from core.dispatch.undone_path import UNDO_ID, undoes_a_write, undone_path
 from core.errors import BadInput, DeviceError, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
 from core.policy.agents import Agents, no_device
+from core.policy.constraints import UnknownPath
 from core.policy.engine import PolicyQuery, home_of
 from core.policy.models import Answer, Decision
 from core.policy.policy_store import Explanation, Policy
@@ -162,7 +164,16 @@ class Dispatcher:
         """
         filled = await self.calls.look_ahead(devices, tool, parameters)
         shares = any(self._devices.target(device).shares_disk for device in devices)
-        return await self._follow({"each": filled or [parameters]}) if shares else ResolvedPaths()
+        undone = {}
+        for device in devices:
+            offered = self._devices.offered(device, tool)
+            if offered is not None and undoes_a_write(offered):
+                path = await undone_path(self._journal, device, parameters.get(UNDO_ID))
+                undone[device] = UnknownPath() if path is None else path
+        found = ResolvedPaths()
+        if shares:
+            found = await self._follow({"each": filled or [parameters], "undone": list(undone.values())})
+        return replace(found, undone=undone)
 
     def explain(
         self,
@@ -205,7 +216,10 @@ class Dispatcher:
         try:
             call = call or self.calls.prepare_at_once(bound.tool, bound.arguments)
             follows = bound.target.shares_disk and may_have_paths(bound.tool, bound.arguments.sent)
-            command = PreparedCommand.of(bound, call, leads if follows else None)
+            undone = leads.undone.get(request.device, UnknownPath()) if undoes_a_write(bound.tool) else None
+            command = PreparedCommand.of(
+                bound, call, leads if follows or (undone and bound.target.shares_disk) else None, undone
+            )
             self._harden(command)
         except QuarterdeckError as error:
             raise self._without_secrets(error, bound) from None
@@ -329,7 +343,13 @@ class Dispatcher:
         attempt.bound, attempt.stage = bound, CommandStage.VALIDATE
         call = call or await self.calls.prepare(bound.tool, bound.arguments)
         attempt.stage = CommandStage.HARDEN
-        command = PreparedCommand.of(bound, call, await self._leads(bound))
+        undone = None
+        if undoes_a_write(bound.tool):
+            named = await undone_path(
+                self._journal, attempt.request.device, bound.arguments.sent.get(UNDO_ID)
+            )
+            undone = UnknownPath() if named is None else named
+        command = PreparedCommand.of(bound, call, await self._leads(bound, undone), undone)
         self._harden(command)
         return command
 
@@ -387,11 +407,14 @@ class Dispatcher:
             shares_disk=command.target.shares_disk,
             real=command.leads.real if command.leads is not None else None,
             analysis=analysis,
+            undone=command.undone,
         )
 
-    async def _leads(self, bound: BoundCommand) -> ResolvedPaths | None:
+    async def _leads(self, bound: BoundCommand, undone: str | None) -> ResolvedPaths | None:
         """The present real paths of a command's path arguments; None on a disk that this computer lacks."""
         arguments = bound.arguments.sent
+        if undone:
+            return await self._follow({"undone": undone}) if bound.target.shares_disk else None
         if not bound.target.shares_disk or not may_have_paths(bound.tool, arguments):
             return None
         return await self._follow(arguments)
@@ -404,7 +427,7 @@ class Dispatcher:
         self, command: PreparedCommand, decision: Decision, approval: Approval | None, waited_s: float
     ) -> None:
         # Symlinks may have been changed while the request waited.
-        command = replace(command, leads=await self._leads(command))
+        command = replace(command, leads=await self._leads(command, command.undone))
         self._policy.refresh()
         now = self._policy.decide(self._query(command))
         check_still_allowed(now, decision, approval, self._policy.problem, waited_s)

@@ -13,7 +13,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from core.aip.extensions import Progress
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.link_server import DeviceLinkServer
 from core.backoff import Backoff
+from core.device.config import CONFIG, DeviceConfig, config_text
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, QuarterdeckError
@@ -37,7 +38,6 @@ from core.tasks import TaskGroupOwner, set_within
 log = structlog.get_logger(__name__)
 
 NAME = "this-computer"
-CONFIG = "device.toml"
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 10.0
 JITTER = (0.8, 1.2)
@@ -62,12 +62,17 @@ class ThisComputer:
         gate: Gate,
         state_dir: Path,
         closed_paths: list[Path],
+        config: Callable[[], Awaitable[DeviceConfig]],
         tasks: TaskGroupOwner,
         on_progress: Callable[[str, Progress], None],
         on_refused: Callable[[RefusedAttempt], None],
         on_late: Callable[[str, LateAnswer], None],
     ) -> None:
-        """`closed_paths`: paths that the device's file tools may never touch, such as the home itself."""
+        """`closed_paths`: paths that the device's file tools may never touch, such as the home itself.
+
+        `config` returns the limits in force, or raises `BadInput` if device.toml is broken. The device never
+        reads the file, which may be changed at any time.
+        """
         self._tell_progress = on_progress
         self._on_refused = on_refused
         self._on_late = on_late
@@ -75,6 +80,7 @@ class ThisComputer:
         self._gate = gate
         self._state_dir = state_dir
         self._closed_paths = closed_paths
+        self._config = config
         self._tasks = tasks
         self._server: DeviceLinkServer | None = None
         self._token = ""
@@ -115,11 +121,10 @@ class ThisComputer:
         """Bring the tools online; False when device.toml is broken."""
         # Imported here: the service needs the device's code only if it runs in this process.
         from core.device.build import build_router_aside
-        from core.device.config import load_config
         from core.device.in_process import FEATURES, InProcessDevice, Told
 
         try:
-            config = load_config(self._config_file()).closing(*self._closed_paths)
+            config = (await self._config()).closing(*self._closed_paths)
         except BadInput as error:
             self._wait_offline(error.message)
             return False
@@ -179,10 +184,6 @@ class ThisComputer:
         if self._in_process is not None:
             await self._in_process.close()
 
-    def _config_file(self) -> Path | None:
-        path = self._state_dir / CONFIG
-        return path if path.exists() else None
-
     def _stamp(self) -> Stamp:
         try:
             status = (self._state_dir / CONFIG).stat()
@@ -233,14 +234,17 @@ class ThisComputer:
     async def _run_once(self) -> tuple[int | None, str]:
         """Run the process until it ends; returns its exit code (None: not started) and the reason as text."""
         assert self._server is not None
+        try:
+            config = await self._config()
+        except BadInput as error:
+            return BAD_INPUT, error.message
         self._token = secrets.token_urlsafe(32)
         # -P: keeps the current folder, which other users may control, from providing another `core` package.
         command = [sys.executable, "-P", "-m", "core.device", "--connect", self._server.url, "--name", NAME]
         command += ["--token-stdin", "--state", str(self._state_dir)]
+        command += ["--config-stdin"]
         for path in self._closed_paths:
             command += ["--closed", str(path)]
-        if config := self._config_file():
-            command += ["--config", str(config)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         try:
             process = await asyncio.create_subprocess_exec(
@@ -257,7 +261,7 @@ class ThisComputer:
         assert process.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                process.stdin.write(self._token.encode() + b"\n")
+                process.stdin.write(self._token.encode() + b"\n" + config_text(config).encode() + b"\n")
                 await process.stdin.drain()
             last_words = await _follow(process)
             code = await process.wait()

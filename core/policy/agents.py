@@ -33,6 +33,9 @@ MOST_PROGRAM = 100
 """Maximum characters of the name, and of the version, of an agent's program."""
 
 
+OPERATORS_SET = frozenset({"name", "tag", "production"})
+"""The fields of a device filter whose values only operators set."""
+
 Transport = Literal["stdio", "http"]
 """How an agent's program speaks to the gateway."""
 
@@ -40,8 +43,9 @@ Transport = Literal["stdio", "http"]
 class AgentSettings(FrozenModel):
     """An operator's limits for one agent.
 
-    `targets` is a filter of devices; empty means every device. `per_minute` is how many commands it may start
-    a minute, `waiting` how many of its requests may wait for an operator. A `paused` agent starts nothing.
+    `targets` is a filter of devices (`parse_targets`); empty means every device. `per_minute` is how many
+    commands it may start a minute, `waiting` how many of its requests may wait for an operator. A `paused`
+    agent starts nothing.
     """
 
     profile: Profile = Profile.GUARDED
@@ -58,7 +62,7 @@ class AgentSettings(FrozenModel):
     @classmethod
     def _is_a_filter(cls, text: str) -> str:
         try:
-            parse_filter(text)
+            parse_targets(text)
         except BadInput as error:
             raise ValueError(error.message) from error
         return text.strip()
@@ -111,6 +115,29 @@ def token_prefix(name: str) -> str:
 def name_in(token: str) -> str:
     """The name of the agent that a token is for; empty if it names none. The token is not checked."""
     return token.rpartition(".")[0]
+
+
+def parse_targets(text: str) -> DeviceFilter:
+    """Parse a filter for the targets of an agent, which looks only at what operators set (`OPERATORS_SET`).
+
+    A device says itself which system it runs, so that a filter by system lets a device choose its agents.
+
+    Raises:
+        BadInput: a syntax error, or a term that looks at something else.
+    """
+    parsed = parse_filter(text)
+    for term in parsed.terms:
+        if term.key not in OPERATORS_SET:
+            written = text[term.start : term.end]
+            advice = (
+                f"write name:{written} or tag:{written}" if not term.key else "use name, tag or production"
+            )
+            raise BadInput(
+                f"The targets of an agent look at name, tag and production only: {written!r} follows what a "
+                f"device says of itself; {advice}.",
+                ErrorCode.INVALID_ARGUMENTS,
+            )
+    return parsed
 
 
 def is_agent(actor: str) -> bool:
@@ -203,11 +230,15 @@ class Agents:
             raise Refused(f"There are {MOST_AGENTS} agents already.")
 
     def put(self, agent: Agent, token_sha256: str) -> None:
-        """Add an agent, or replace its settings and token, once the journal has the change."""
-        per_minute = agent.settings.per_minute
-        self._by_name[agent.name] = _Registered(
-            agent, token_sha256, parse_filter(agent.settings.targets), float(per_minute), self.clock()
-        )
+        """Add an agent, or replace its settings and token, once the journal has the change.
+
+        An agent that is replaced keeps what is left of its commands for this minute.
+        """
+        allowance = float(agent.settings.per_minute)
+        if (before := self._by_name.get(agent.name)) is not None:
+            allowance = min(allowance, self._refill(before))
+        targets = parse_targets(agent.settings.targets)
+        self._by_name[agent.name] = _Registered(agent, token_sha256, targets, allowance, self.clock())
 
     def set(self, name: str, settings: AgentSettings) -> Agent:
         """Replace an agent's settings; it keeps its token.
@@ -288,13 +319,18 @@ class Agents:
         registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
         if registered is None:
             return
-        per_minute, now = registered.agent.settings.per_minute, self.clock()
-        refilled = registered.allowance + (now - registered.counted_at) * per_minute / 60
-        registered.allowance, registered.counted_at = min(float(per_minute), refilled), now
-        if commands > registered.allowance:
+        allowance = self._refill(registered)
+        if commands > allowance:
             raise Refused(
-                f"{actor} may start {per_minute} commands a minute, and {int(registered.allowance)} now; "
-                f"this would be {commands}.",
+                f"{actor} may start {registered.agent.settings.per_minute} commands a minute, and "
+                f"{int(allowance)} now; this would be {commands}.",
                 ErrorCode.RATE_LIMITED,
             )
         registered.allowance -= commands
+
+    def _refill(self, registered: _Registered) -> float:
+        """Add the allowance of the time that has passed; returns how many commands may start now."""
+        per_minute, now = registered.agent.settings.per_minute, self.clock()
+        refilled = registered.allowance + (now - registered.counted_at) * per_minute / 60
+        registered.allowance, registered.counted_at = min(float(per_minute), refilled), now
+        return registered.allowance

@@ -12,7 +12,7 @@ import math
 import ntpath
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -46,15 +46,22 @@ class Undecidable(Exception):
     """The condition cannot decide this value."""
 
 
+class UnknownPath(str):
+    """A path that a call writes, and that nothing here knows. No condition can decide it."""
+
+
 class Constraint(FrozenModel):
     """A condition on one argument. All given fields must hold; at least one must be given.
 
     `min`, `max`: bounds of a number. `min_length`, `max_length`: in characters, or elements of a list.
     `pattern`: searched for in the text, in linear time (`core.schema_forms.patterns`). `below`: an absolute
-    folder, or a folder below `~`. Paths are compared after resolving `..`; the alternative names of system
-    folders count as the same folder, and symbolic links are followed on the disk of this computer. Hard
-    links, bind mounts and file systems that ignore case are not recognised on any device, as paths do not
-    show them.
+    folder, or a folder below `~`.
+
+    A path is judged by its file, not by its spelling. Paths are compared after resolving `..`; the
+    alternative names of system folders count as the same folder, and `~` and symbolic links are followed on
+    the disk of this computer. So `equals` and `one_of` forbid a file by each of its names, but permit it by
+    the written name only; `pattern` forbids if any name matches, and permits if all match. Hard links, bind
+    mounts and file systems that ignore case are not recognised on any device, as paths do not show them.
     """
 
     equals: Scalar | list[Any] | dict[str, Any] = None
@@ -115,27 +122,48 @@ class Constraint(FrozenModel):
     def _equals_one(self) -> bool:
         return self.wants_equal and not isinstance(self.equals, (list, dict))
 
-    def forbids(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
+    @property
+    def paths(self) -> list[str]:
+        """The paths that `equals` and `one_of` name."""
+        named: list[Any] = [self.equals, *(self.one_of or ())]
+        return [value for value in named if is_path(value)]
+
+    def forbids(self, value: Any, real: Callable[[str], str] | None = None, *, path: bool = True) -> bool:
         """Whether a deny or ask rule applies to this value. True if undecided.
 
-        `real` resolves a path on this computer's disk to its normal path, or raises `Undecidable`.
+        `real` resolves a path on this computer's disk to its normal path, or raises `Undecidable`. `path`:
+        the argument may be a path; a shell line is none, whatever it begins with.
         """
         inside = isinstance(value, (list, dict)) and (self._by_element or self._equals_one)
         if inside and len(value) > _MOST_ELEMENTS:
             return True
-        if inside and any(self.forbids(element, real) for element in elements(value)):
+        if inside and any(self.forbids(element, real, path=path) for element in elements(value)):
             return True
         try:
-            return self._holds(value, real, all_ways=False)
+            return self._holds(value, real, all_ways=False, path=path)
         except Undecidable:
             return True
 
-    def permits(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
+    def in_doubt(self, value: Any, real: Callable[[str], str] | None = None, *, path: bool = True) -> bool:
+        """Whether `forbids` is true of this value only because it cannot be decided."""
+        if isinstance(value, (list, dict)):
+            return len(value) > _MOST_ELEMENTS or any(
+                self.in_doubt(element, real, path=path) for element in elements(value)
+            )
+        try:
+            self._holds(value, real, all_ways=False, path=path)
+        except Undecidable:
+            return True
+        return False
+
+    def permits(self, value: Any, real: Callable[[str], str] | None = None, *, path: bool = True) -> bool:
         """Whether an allow rule or a grant applies to this value; False if undecided."""
         if self._by_element and isinstance(value, list):
-            return 0 < len(value) <= _MOST_ELEMENTS and all(self.permits(element, real) for element in value)
+            return 0 < len(value) <= _MOST_ELEMENTS and all(
+                self.permits(element, real, path=path) for element in value
+            )
         try:
-            return self._holds(value, real, all_ways=True)
+            return self._holds(value, real, all_ways=True, path=path)
         except Undecidable:
             return False
 
@@ -160,17 +188,22 @@ class Constraint(FrozenModel):
             parts.append(f"has at most {self.max_length} characters or elements")
         return " and ".join(parts)
 
-    def _holds(self, value: Any, real: Callable[[str], str] | None, *, all_ways: bool) -> bool:
-        if self.wants_equal and not same(value, self.equals):
+    def _holds(self, value: Any, real: Callable[[str], str] | None, *, all_ways: bool, path: bool) -> bool:
+        if isinstance(value, UnknownPath):
+            raise Undecidable
+        loose = path and not all_ways
+        if self.wants_equal and not _is_value(value, [self.equals], real, loose=loose):
             return False
-        if self.one_of is not None and not any(same(value, allowed) for allowed in self.one_of):
+        if self.one_of is not None and not _is_value(value, self.one_of, real, loose=loose):
             return False
         # Many tools accept a number written as a text, so for deny and ask rules such a text is a number.
         number = value if all_ways else _as_number(value)
         if not self._fits_number(number) or not self._fits_length(value):
             return False
-        if self._pattern is not None and not self._fits_pattern(value):
-            return False
+        if self._pattern is not None:
+            fitting = map(self._fits_pattern, names_of(value, real) if path else [value])
+            if not (all(fitting) if all_ways else any(fitting)):
+                return False
         return self.below is None or _is_below(value, self.below, real, all_ways=all_ways)
 
     def _fits_number(self, value: Any) -> bool:
@@ -237,6 +270,61 @@ def _same_number(value: Any, wanted: Any) -> bool:
     return isinstance(value, (int, float)) and isinstance(wanted, (int, float)) and value == wanted
 
 
+def is_path(value: Any) -> bool:
+    """Whether a value is the text of an absolute path, or of a path below a home."""
+    return isinstance(value, str) and (value.startswith("~") or is_absolute(value)) and "\n" not in value
+
+
+def names_of(value: Any, real: Callable[[str], str] | None) -> Iterator[Any]:
+    """The value, and of a path its other names: without `..`, by main names of folders, after its links."""
+    yield value
+    if not is_path(value) or len(value) > LONGEST_PATH:
+        return
+    normal = normal_path(value)
+    if normal != value:
+        yield normal
+    if (main := main_name(normal)) != normal:
+        yield main
+    if real is not None:
+        yield real(value)
+
+
+def _is_value(value: Any, wanted: Sequence[Any], real: Callable[[str], str] | None, *, loose: bool) -> bool:
+    """Whether a value is one of those wanted; `loose`: or the same file as one of them."""
+    if any(same(value, one) for one in wanted):
+        return True
+    return (
+        loose
+        and isinstance(value, str)
+        and any(_is_same_file(value, one, real) for one in wanted if is_path(one))
+    )
+
+
+def _is_same_file(value: str, wanted: str, real: Callable[[str], str] | None) -> bool:
+    """Whether a text names the file of the path `wanted`.
+
+    Raises:
+        Undecidable: only the device knows.
+    """
+    if len(value) > LONGEST_PATH:
+        raise Undecidable
+    if real is not None and is_path(value):
+        return normal_path(value) == normal_path(wanted) or real(value) == real(wanted)
+    if not is_absolute(value):
+        # Only the device knows where it leads: to the file, if the last names are equal or it goes up.
+        parts = re.split(r"[/\\]", value)
+        if parts[-1] == re.split(r"[/\\]", wanted)[-1] or ".." in parts:
+            raise Undecidable
+        return False
+    if is_ambiguous_path(value):
+        raise Undecidable
+    path, file = normal_path(value), normal_path(wanted)
+    if file.startswith("~"):
+        return path.endswith(file[1:])
+    # Windows resolves a path without a drive on the current drive.
+    return main_name(path) == main_name(file) or (file[1:2] == ":" and path.lower() == file[2:])
+
+
 def is_absolute(path: str) -> bool:
     """Whether a path (Unix or Windows) begins at a root."""
     return path.startswith("/") or bool(_DRIVE.match(path))
@@ -291,9 +379,11 @@ def _is_below(value: Any, folder: str, real: Callable[[str], str] | None, *, all
     if len(value) > LONGEST_PATH:
         raise Undecidable
     homes = value.startswith("~") and folder.startswith("~")
-    if homes and _first_part(value) != _first_part(folder):
-        # Another user's home, or a path out of a home: only the device knows where these are.
-        raise Undecidable
+    if value.startswith("~") and not (homes and _first_part(value) == _first_part(folder)):
+        # Below a home, whose place only the device knows.
+        if real is None:
+            raise Undecidable
+        return real(folder) in folders_of(real(value))
     if not homes and (not is_absolute(value) or is_ambiguous_path(value)):
         # Only the device knows where a relative path leads.
         raise Undecidable

@@ -33,6 +33,9 @@ class PolicyQuery(NamedTuple):
     the device uses this computer's disk; `real` then resolves the paths in the arguments
     (`core.policy.real_paths`), if there are any.
 
+    `undone` is the file that an undo writes, which its arguments do not name; `UnknownPath` if it is not
+    known.
+
     `limit` is the profile of the agent that asks: the stricter of it and the device's profile holds.
 
     `analysis` is the analysis of the arguments on this device, if the caller has it. Where paths are resolved
@@ -51,6 +54,7 @@ class PolicyQuery(NamedTuple):
     analysis: CallAnalysis | None = None
     limit: Profile | None = None
     marks: Marks = NO_MARKS
+    undone: str | None = None
 
 
 class PolicyEngine:
@@ -148,6 +152,7 @@ def match_context_of(query: PolicyQuery, risk: Risk) -> MatchContext:
         risk=risk,
         at=query.moment,
         real=query.real,
+        undone=query.undone,
     )
 
 
@@ -193,8 +198,8 @@ def evaluate_rules(
             return RuleOutcome(Answer.ASK, profile, [signature, *reasons], matching, requires_signature=True)
         return RuleOutcome(answer, profile, list(reasons), matching, grant_may_allow, signature is not None)
 
-    by_rules = [_rule_reason(rule, index) for rule in matching]
-    asking = [_rule_reason(rule, index) for rule in matching if rule.decision is Answer.ASK]
+    by_rules = [_rule_reason(rule, index, context) for rule in matching]
+    asking = [_rule_reason(rule, index, context) for rule in matching if rule.decision is Answer.ASK]
     if matching and matching[0].decision is Answer.DENY:
         return outcome(Answer.DENY, *by_rules, profile_reason)
     if by_profile is Answer.DENY:
@@ -235,11 +240,17 @@ def _signature_reason(context: MatchContext) -> Reason | None:
     )
 
 
-def _rule_reason(rule: Rule, index: RuleIndex) -> Reason:
+def _rule_reason(rule: Rule, index: RuleIndex, context: MatchContext) -> Reason:
     line = index.line_of(rule)
     verb = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}[rule.decision]
     place = f"policy.toml line {line}" if line else "policy.toml"
-    return Reason(text=rule.reason or f"Rule {rule.id} {verb} this", origin=f"rule {rule.id}, {place}")
+    text = rule.reason or f"Rule {rule.id} {verb} this"
+    if rule.time is not None:
+        moment, zone = rule.time.local(context.moment)
+        text = f"{text} (it is {moment:%a %H:%M} in {zone})"
+    if doubt := rule.doubt(context):
+        text = f"{text} ({doubt})"
+    return Reason(text=text, origin=f"rule {rule.id}, {place}")
 
 
 def _grant_reason(grant: Grant) -> Reason:

@@ -78,6 +78,7 @@ def _dropped_conditions(rule: Rule, example: Example) -> dict[str, object]:
         changes["time"] = None
     if example.parameters is None:
         changes["parameters"] = {}
+        changes["program"] = None
     return changes
 
 

@@ -9,6 +9,9 @@ from pydantic import Field
 
 from core.errors import BadInput
 from core.fleet.models import FrozenModel
+from core.policy.analysis.arguments import PATH_NAME, snake
+from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
+from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.examples import ExampleResult, run_examples
 from core.policy.loose_patterns import PolicyWarning, loose_patterns
 from core.policy.models import Answer
@@ -124,10 +127,35 @@ def check_text(text: str, known_tools: Mapping[str, Collection[str]] | None = No
     return PolicyCheck(
         ok=not problems,
         problems=problems,
-        warnings=[*loose_patterns(file), *unmatched_rules(file, known_tools or {})],
+        warnings=[*loose_patterns(file), *evaded_patterns(file), *unmatched_rules(file, known_tools or {})],
         examples=examples,
         rules=len(file.rules),
     )
+
+
+_BY_SPELLING = (
+    "its pattern for {name} is tried on the text of a path, which has other spellings on other devices; "
+    "below takes a folder or a file"
+)
+_BY_TEXT = (
+    "its pattern for {name} is tried on the text of a shell line, which can name a program in other ways, "
+    "such as X=1 aws … and true; aws …: program names what the line runs"
+)
+
+
+def evaded_patterns(policy: PolicyFile) -> Iterator[PolicyWarning]:
+    """Warnings for deny and ask rules whose pattern does not see each spelling of what it means."""
+    for place, rule in enumerate(policy.rules):
+        line = policy.line_numbers[place] if place < len(policy.line_numbers) else 0
+        for name, condition in rule.parameters.items() if rule.against else ():
+            if condition.pattern is None:
+                continue
+            last = name.rpartition(".")[2]
+            if any(holds_line(tool, last) for tool in (*rule.tool, *SHELL_ARGUMENTS)):
+                message = _BY_TEXT.format(name=name)
+                yield PolicyWarning(line=line, rule=rule.id, message=message)
+            elif PATH_NAME.search(snake(last)):
+                yield PolicyWarning(line=line, rule=rule.id, message=_BY_SPELLING.format(name=name))
 
 
 # Limit of names to match patterns against, for all entries together; takes about a second.

@@ -21,7 +21,7 @@ from core.fleet.models import Device, FrozenModel
 from core.policy.agents import Agents
 from core.policy.engine import PolicyEngine, PolicyQuery, match_context_of
 from core.policy.examples import run_examples
-from core.policy.loosening import loosenings, more_careful
+from core.policy.loosening import loosenings, more_careful, worded_as
 from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy, read_policy_text
 from core.policy.rule_index import NearMiss
@@ -55,7 +55,10 @@ class Policy:
         self._agents = agents or Agents()
         self.problem = ""
         self._text = ""
-        # Decides by the present file, next to the accepted text; None if both parse to equal policies.
+        # The policy of the present file; None if it equals the accepted one.
+        self._written: PolicyFile | None = None
+        # Decides by the present file, next to the accepted text; None if both decide alike. Its rules give
+        # accepted reasons only.
         self._edited: PolicyEngine | None = None
         self._take_accepted("")
 
@@ -80,8 +83,10 @@ class Policy:
                 )
             self._text = text or ""
             file = checked_policy(self._text)
+            self._written = None if file == self._accepted.file else file
+            worded = worded_as(file, self._accepted.file)
             # An equal policy needs no second `PolicyEngine`.
-            self._edited = None if file == self._accepted.file else PolicyEngine(file)
+            self._edited = None if worded == self._accepted.file else PolicyEngine(worded)
             self.problem = ""
         except BadInput as error:
             # `_edited` stays, so that calls denied by the last valid text stay denied.
@@ -121,12 +126,12 @@ class Policy:
     @property
     def pending(self) -> list[str]:
         """What the file would loosen once an operator accepts it, one sentence per change."""
-        return loosenings(self._accepted.file, self._edited.file) if self._edited else []
+        return loosenings(self._accepted.file, self._written) if self._written else []
 
     @property
     def stricter(self) -> bool:
         """Whether the file's policy differs from the accepted one and provably lets nothing more run."""
-        return self._edited is not None and not self.pending
+        return self._written is not None and not self.pending
 
     @property
     def files(self) -> list[PolicyFile]:

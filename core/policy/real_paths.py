@@ -34,9 +34,13 @@ _PATH = re.compile(r"/|~|[A-Za-z]:[\\/]|\\\\")
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPaths:
-    """A map from paths as written in the arguments to the resolved paths."""
+    """A map from paths as written in the arguments to the resolved paths.
+
+    `undone` has the file that an undo writes, by device: its arguments do not name it.
+    """
 
     known: Mapping[str, str] = field(default_factory=dict)
+    undone: Mapping[str, str] = field(default_factory=dict)
 
     def real(self, path: str) -> str:
         """The resolved path.

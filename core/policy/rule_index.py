@@ -18,11 +18,13 @@ from core.fleet.models import FrozenModel
 from core.policy.constraints import (
     LONGEST_PATH,
     Undecidable,
+    UnknownPath,
     elements,
     folders_of,
     is_absolute,
     is_ambiguous_path,
     main_name,
+    names_of,
     normal_path,
 )
 from core.policy.models import Answer, RuleHit
@@ -66,18 +68,18 @@ class _IndexBucket:
         for name, condition in rule.parameters.items():
             values = [condition.equals] if condition.wants_equal else condition.one_of
             if values is not None and all(_key(value) is not None for value in values):
+                paths = condition.paths if rule.against else []
+                if not all(map(is_absolute, paths)):
+                    self.needs[name].append(number)
+                    return
                 for value in values:
                     self.equal[name][_key(value) or ("", None)].append(number)
+                for path in paths:
+                    self._put_folder(name, path, number, linked=follows)
                 return
         for name, condition in rule.parameters.items():
             if condition.below is not None and is_absolute(condition.below):
-                names = _names_of(condition.below)
-                if follows and rule.against:
-                    # The folder may be a link whose target changes later, so its names are no index key.
-                    self.linked[name].append((condition.below, names, number))
-                else:
-                    for folder in names:
-                        self.below[name][folder].append(number)
+                self._put_folder(name, condition.below, number, linked=follows and rule.against)
                 return
         for name, condition in rule.parameters.items():
             if condition.literal:
@@ -89,12 +91,24 @@ class _IndexBucket:
             return
         self.unindexed.append(number)
 
+    def _put_folder(self, name: str, folder: str, number: int, *, linked: bool) -> None:
+        """Index a rule by a folder, or by a file, which is found like a folder of this name."""
+        names = _names_of(folder)
+        if linked:
+            # The folder may be a link whose target changes later, so its names are no index key.
+            self.linked[name].append((folder, names, number))
+        else:
+            for own in names:
+                self.below[name][own].append(number)
+
     def candidates(self, context: MatchContext) -> list[int]:
         """The numbers of the rules that may apply to a call, in the order of the file."""
         numbers = set(self.unindexed)
         for name, by_key in self.equal.items():
             for value in _values(context, name):
-                if (key := _key(value)) is not None:
+                if isinstance(value, UnknownPath):
+                    numbers.update(number for rules in by_key.values() for number in rules)
+                elif (key := _key(value)) is not None:
                     numbers.update(by_key.get(key, ()))
         for name, by_folder in self.below.items():
             for value in _values(context, name):
@@ -105,9 +119,9 @@ class _IndexBucket:
         for name, literals in self.literal.items():
             for value in _values(context, name):
                 if isinstance(value, str):
-                    numbers.update([number for text, number in literals if text in value])
+                    numbers.update(_rules_with_literal(literals, _names(value, context)))
         for name, rule_numbers in self.needs.items():
-            if argument_values(context.parameters, name):
+            if argument_values(context.judged, name):
                 numbers.update(rule_numbers)
         return sorted(numbers)
 
@@ -134,8 +148,9 @@ class RuleIndex:
                 (self._for_every_device if rule.any_device else self._for_some_devices)[name].append(number)
             if not names:
                 self._patterned.append(number)
-        conditions = (condition for rule in self.rules for condition in rule.parameters.values())
-        self._folders = frozenset(condition.below for condition in conditions if condition.below is not None)
+        conditions = [condition for rule in self.rules for condition in rule.parameters.values()]
+        folders = {condition.below for condition in conditions if condition.below is not None}
+        self._folders = frozenset(folders.union(*(condition.paths for condition in conditions)))
         self._buckets_of_name: dict[tuple[str, bool], Buckets] = {}
         self._by_tool: OrderedDict[tuple[Any, ...], tuple[Buckets, list[int]]] = OrderedDict()
         self._by_device: OrderedDict[tuple[Any, ...], Buckets] = OrderedDict()
@@ -157,7 +172,7 @@ class RuleIndex:
 
     @property
     def folders(self) -> frozenset[str]:
-        """Every folder that a rule names with `below`."""
+        """Every folder that a rule names with `below`, and every file that it names otherwise."""
         return self._folders
 
     def hit(self, rule: Rule) -> RuleHit:
@@ -317,11 +332,31 @@ def _key(value: Any) -> Key | None:
 
 def _values(context: MatchContext, name: str) -> Iterable[Any]:
     """All values that a rule may test under a name, including those nested in lists and objects."""
-    pending = argument_values(context.parameters, name)
+    pending = argument_values(context.judged, name)
     while pending:
         value = pending.pop()
         yield value
         pending.extend(elements(value))
+
+
+def _names(value: str, context: MatchContext) -> list[str]:
+    """The texts that a pattern is tried on, for a value."""
+    if isinstance(value, UnknownPath):
+        return []
+    try:
+        return list(names_of(value, context.real))
+    except Undecidable:
+        return []
+
+
+def _rules_with_literal(literals: list[tuple[str, int]], names: list[str]) -> list[int]:
+    if not names:
+        # The value cannot be decided; each rule decides whether it applies.
+        return [number for _, number in literals]
+    value, *others = names
+    if not others:
+        return [number for text, number in literals if text in value]
+    return [number for text, number in literals if any(text in name for name in names)]
 
 
 def _rules_below(value: Any, by_folder: dict[str, list[int]]) -> Iterator[int]:
@@ -365,7 +400,12 @@ def _leads_into(folder: str, folders: set[str], real: Callable[[str], str]) -> b
 
 
 def _is_undecided(path: str) -> bool:
-    return len(path) > LONGEST_PATH or not is_absolute(path) or is_ambiguous_path(path)
+    return (
+        isinstance(path, UnknownPath)
+        or len(path) > LONGEST_PATH
+        or not is_absolute(path)
+        or is_ambiguous_path(path)
+    )
 
 
 def _folders_by_name(path: str) -> set[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
@@ -14,8 +14,17 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from core.controls import PROGRAM_NAMES
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk, Tool
-from core.policy.constraints import Constraint
+from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
+from core.policy.analysis.shell.findings import Programs, programs_in_line
+from core.policy.analysis.shell.tool_arguments import (
+    MOST_LINES,
+    described_line_arguments,
+    holds_line,
+    shell_lines,
+)
+from core.policy.constraints import Constraint, UnknownPath
 from core.policy.models import Answer, Moment
+from core.policy.zones import machine_zone, zone_named
 
 MOST_APPROVERS = 9
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -41,11 +50,16 @@ Patterns = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 
 
 class TimeWindow(FrozenModel):
-    """A time window in the service's local time. `from` is included, `to` is not. It may span midnight."""
+    """A time window. `from` is included, `to` is not. It may span midnight.
+
+    Its hours are those of `zone`, such as `Europe/Berlin`; without it, those of the zone that the machine is
+    set to. The environment of the service, such as `TZ`, does not count.
+    """
 
     days: list[Day] = Field(default_factory=lambda: list(DAYS))
     from_: str = Field(default="00:00", alias="from")
     to: str = "24:00"
+    zone: str = ""
 
     @model_validator(mode="after")
     def _clock(self) -> Self:
@@ -54,10 +68,27 @@ class TimeWindow(FrozenModel):
                 raise ValueError(f"{name} is a time such as 08:30")
         if not self.days:
             raise ValueError("days lists no day")
+        if self.zone:
+            zone_named(self.zone)
         return self
+
+    def local(self, moment: datetime) -> tuple[datetime, str]:
+        """A moment by the clock of the window's zone, and the name of the zone.
+
+        A moment without a zone, as in an example, is by that clock already.
+        """
+        zone, name = (zone_named(self.zone), self.zone) if self.zone else machine_zone()
+        return (moment if moment.tzinfo is None else moment.astimezone(zone)), name
+
+    def words(self) -> str:
+        """The window in words, with its zone."""
+        days = "" if len(self.days) == len(DAYS) else f" on {', '.join(self.days)}"
+        zone = self.zone or f"{machine_zone()[1]}, the zone of this computer"
+        return f"from {self.from_} to {self.to}{days} in {zone}"
 
     def covers(self, moment: datetime) -> bool:
         """Whether a moment is in the window. Past midnight, a window belongs to the day on which it began."""
+        moment, _ = self.local(moment)
         clock, day = f"{moment:%H:%M}", moment.weekday()
         if self.from_ < self.to:
             return DAYS[day] in self.days and self.from_ <= clock < self.to
@@ -83,6 +114,8 @@ class Example(FrozenModel):
 class MatchContext:
     """A call, as rules read it. `real` resolves a path of this computer, or raises `Undecidable`.
 
+    `undone`: the file that an undo writes, which its arguments do not name. Rules read it as `file_path`.
+
     `at`: the time to decide at. If it is not given, the time at which the first rule reads it.
     """
 
@@ -93,14 +126,28 @@ class MatchContext:
     risk: Risk
     at: datetime | None = None
     real: Callable[[str], str] | None = field(default=None, compare=False)
+    undone: str | None = None
+    _programs: list[Programs] | None = field(default=None, init=False, compare=False)
+
+    @property
+    def judged(self) -> dict[str, Any]:
+        """The arguments, as rules read them."""
+        return self.parameters if self.undone is None else {**self.parameters, "file_path": self.undone}
+
+    @property
+    def programs(self) -> list[Programs]:
+        """The programs of each shell line in the arguments. Read once, if a rule names programs."""
+        if self._programs is None:
+            object.__setattr__(self, "_programs", list(_programs_of(self.tool, self.parameters)))
+        assert self._programs is not None
+        return self._programs
 
     @property
     def moment(self) -> datetime:
         """The time to decide at. Equal for all rules, so that no call falls between two adjacent windows."""
         if self.at is None:
-            # Lazily: most policies have no time condition, and reading the local time costs as much as the
-            # rest of a decision.
-            object.__setattr__(self, "at", datetime.now().astimezone())
+            # Lazily: most policies have no time condition.
+            object.__setattr__(self, "at", datetime.now(UTC))
         assert self.at is not None
         return self.at
 
@@ -115,6 +162,10 @@ class Rule(FrozenModel):
     `tool` names a hosted MCP server's tool by the name that the device lists, or by the name that the server
     itself gave it. An allow rule may use the server's name only together with `namespace`, because any server
     may have a tool of that name.
+
+    `program` names programs that a shell line in the arguments runs, without their folders: `aws` is found
+    in `AWS_PROFILE=x aws`, `sudo aws` and `true; aws` too. An allow rule applies only if every program of the
+    line is named. A line that cannot be decided counts against the call.
     """
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -129,6 +180,7 @@ class Rule(FrozenModel):
     effect: Annotated[list[Effect], BeforeValidator(_listed)] | None = None
     risk: Annotated[list[Risk], BeforeValidator(_risks)] | None = None
     time: TimeWindow | None = None
+    program: Patterns | None = None
     parameters: dict[str, Constraint] = Field(default_factory=dict)
     approvers: int = Field(default=1, ge=1, le=MOST_APPROVERS)
     evidence: list[Moment] = Field(default_factory=list)
@@ -203,22 +255,62 @@ class Rule(FrozenModel):
         for name, condition in self.parameters.items():
             if not self.parameter_holds(name, condition, context):
                 faults.append(
-                    f"{name} {_argument_state(context.parameters, name)}, "
+                    f"{name} {_argument_state(context.judged, name)}, "
                     f"the rule wants that it {condition.words()}"
                 )
                 if len(faults) >= limit:
                     return faults
+        if (fault := self._program_fault(context)) is not None:
+            faults.append(fault)
         return faults
 
     def parameter_holds(self, name: str, condition: Constraint, context: MatchContext) -> bool:
         """Whether one argument fulfils its condition. A missing argument never does."""
-        values = argument_values(context.parameters, name)
+        values, path = argument_values(context.judged, name), _may_be_path(context.tool, name)
         if self.against:
-            return any(condition.forbids(value, context.real) for value in values)
-        if context.tool.namespace != BUILT_IN_NAMESPACE and not values_at(context.parameters, name):
+            return any(condition.forbids(value, context.real, path=path) for value in values)
+        if context.tool.namespace != BUILT_IN_NAMESPACE and not values_at(context.judged, name):
             # A tool that is not built in may not treat the two names of an argument as the same argument.
             return False
-        return bool(values) and all(condition.permits(value, context.real) for value in values)
+        return bool(values) and all(condition.permits(value, context.real, path=path) for value in values)
+
+    def doubt(self, context: MatchContext) -> str:
+        """What could not be decided, so that this deny or ask rule applies in doubt; empty if nothing."""
+        if self.against and (wanted := self.program) is not None:
+            found = (names for line in context.programs for names in line.names)
+            if not any(_fits_any(names, wanted) for names in found):
+                return f"whether the line runs {' or '.join(wanted)} cannot be decided; in doubt it applies"
+        for name, condition in self.parameters.items() if self.against else ():
+            values, path = argument_values(context.judged, name), _may_be_path(context.tool, name)
+            if not any(
+                condition.forbids(value, context.real, path=path)
+                and not condition.in_doubt(value, context.real, path=path)
+                for value in values
+            ):
+                why = ""
+                if isinstance(context.undone, UnknownPath) and context.undone in values:
+                    why = ", as the journal does not say which file this undo writes"
+                elif any(str(value).startswith("~") for value in values):
+                    why = " for a path below ~"
+                return f"whether {name} {condition.words()} cannot be decided{why}; in doubt it applies"
+        return ""
+
+    def _program_fault(self, context: MatchContext) -> str | None:
+        if self.program is None:
+            return None
+        wanted = self.program
+        lines = context.programs
+        if self.against:
+            if any(
+                not line.decided or any(_fits_any(names, wanted) for names in line.names) for line in lines
+            ):
+                return None
+        elif lines and all(
+            line.decided and line.names and all(_fits_any(names, wanted) for names in line.names)
+            for line in lines
+        ):
+            return None
+        return f"{'no' if self.against else 'not every'} program of a shell line is {' or '.join(wanted)}"
 
     def _actor_fault(self, context: MatchContext) -> str | None:
         return None if fits(context.actor, self.actor) else f"the asker is {context.actor}"
@@ -229,7 +321,25 @@ class Rule(FrozenModel):
     def _time_fault(self, context: MatchContext) -> str | None:
         if self.time is None or self.time.covers(context.moment):
             return None
-        return f"it is {context.moment:%a %H:%M}"
+        moment, zone = self.time.local(context.moment)
+        return f"it is {moment:%a %H:%M} in {zone}"
+
+
+def _fits_any(names: Iterable[str], patterns: list[str]) -> bool:
+    return any(fits(name, patterns) for name in names)
+
+
+def _programs_of(tool: Tool, parameters: dict[str, Any]) -> Iterator[Programs]:
+    """The programs of the shell lines in the arguments of a call."""
+    own = SHELL_ARGUMENTS.get(tool.tool_name)
+    if own is not None:
+        line = parameters.get(own)
+        yield programs_in_line(line) if isinstance(line, str) else Programs(decided=False)
+    others = {name: value for name, value in parameters.items() if name != own}
+    for number, found in enumerate(
+        shell_lines(tool.tool_name, others, described_line_arguments(tool.input_schema))
+    ):
+        yield programs_in_line(found.text) if number < MOST_LINES else Programs(decided=False)
 
 
 def fits(text: str, patterns: list[str]) -> bool:
@@ -290,6 +400,14 @@ def _flattened(value: Any) -> list[Any]:
         else:
             flat.append(item)
     return flat
+
+
+def _may_be_path(tool: Tool, name: str) -> bool:
+    return not _holds_line(tool.own_name or tool.tool_name, name)
+
+
+# Of each argument that a rule names, for each call.
+_holds_line = lru_cache(maxsize=4_096)(holds_line)
 
 
 def _argument_state(parameters: dict[str, Any], name: str) -> str:

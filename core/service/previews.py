@@ -20,6 +20,7 @@ from core.audit.query import Query, quoted
 from core.controls import PROGRAM_NAMES, Node, meant, program_text, search_for
 from core.dispatch.models import CommandResult
 from core.dispatch.stale_target import Screenshot, with_screen_position
+from core.dispatch.undone_path import undone_path
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
 from core.policy.analysis.built_in_tools import (
@@ -37,7 +38,6 @@ from core.text_encodings import UTF_8, encoded
 
 MOST_BYTES = 1024 * 1024
 PICTURES_LOOKED_AT = 40
-WRITES_LOOKED_AT = 200
 NO_READ = "This device has no tool to read the file with, so that nothing can be compared."
 
 Look = Callable[[str, dict[str, Any]], Awaitable[CommandResult]]
@@ -116,7 +116,7 @@ class Previewer:
 
     async def _restore(self) -> Preview:
         mark = self._request.parameters.get("undo_id")
-        path = await self._written_by(mark) if isinstance(mark, str) else None
+        path = await undone_path(self._journal, self._request.device, mark)
         if path is None:
             return Preview(kind="file", problem="The journal does not say which file this change was to.")
         before, taken_at, problem, _ = await self._file(path)
@@ -162,19 +162,6 @@ class Previewer:
             data = await self._journal.get_blob(content["blob"])
             return data.decode("utf-8", "replace")
         return content if isinstance(content, str) else None
-
-    async def _written_by(self, mark: str) -> str | None:
-        query = f"device:{quoted(self._request.device)} tool:{WRITE_FILE} kind:{Kind.RESULT_RECORDED}"
-        page = await self._journal.query(query, limit=WRITES_LOOKED_AT)
-        for entry in page.entries:
-            told = _result_of(entry)
-            if told.get("undo") != mark or entry.call_id is None:
-                continue
-            asked = f"call:{quoted(entry.call_id)} kind:{Kind.COMMAND_PREPARED}"
-            for one in (await self._journal.query(asked, limit=1)).entries:
-                path = one.body.get("parameters", {}).get("file_path")
-                return path if isinstance(path, str) else None
-        return None
 
     async def _point(self) -> Preview:
         given = self._request.parameters

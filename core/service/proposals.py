@@ -22,16 +22,16 @@ from core.policy.agents import PREFIX as AGENT_PREFIX
 from core.policy.agents import AgentSettings, targets_words, token_prefix
 from core.policy.agents import loosenings as agent_loosenings
 from core.policy.loosening import loosenings
-from core.policy.policy_file import PolicyFile
 from core.policy.policy_store import checked_policy, text_digest
-from core.service.service import Service
-from core.service.trusted import (
-    SETTINGS_SUBJECT,
+from core.service.held_settings import (
     loosening_settings,
     pending_settings,
-    policy_change,
     reaches_beyond,
+    readable_device_config,
 )
+from core.service.scopes import scopes_looking_at
+from core.service.service import Service
+from core.service.trusted import SETTINGS_SUBJECT, policy_change
 from core.tokens import token_digest
 
 
@@ -54,20 +54,20 @@ def policy(service: Service, text: str) -> PlannedChange:
 
 
 def settings(service: Service) -> PlannedChange:
-    """Accepting the present settings.toml.
+    """Accepting the present settings.toml, and this computer's device.toml.
 
     Raises:
         BadInput: the file is broken.
     """
-    read = service.home.settings()
-    after = loosening_settings(read)
+    read, device = service.home.settings(), readable_device_config(service.home)
+    after = loosening_settings(read, device)
     change = Change(
         kind=ChangeKind.SETTINGS,
         subject=SETTINGS_SUBJECT,
         before=dict(service.accepted_settings),
         after=after,
     )
-    return PlannedChange(change, pending_settings(read, service.accepted_settings))
+    return PlannedChange(change, pending_settings(read, service.accepted_settings, device))
 
 
 def listening(service: Service, address: str) -> PlannedChange:
@@ -155,8 +155,8 @@ def pairing_listening(
     )
 
 
-def device_settings(service: Service, name: str, new_settings: DeviceSettings) -> PlannedChange:
-    """Changing a device's tags, colour band or agent. Loosens only if a rule or profile uses what changes.
+async def device_settings(service: Service, name: str, new_settings: DeviceSettings) -> PlannedChange:
+    """Changing a device's tags, colour band or agent. Loosens only if a scope looks at what changes.
 
     Raises:
         BadInput: there is no such device, or a setting is malformed.
@@ -167,15 +167,14 @@ def device_settings(service: Service, name: str, new_settings: DeviceSettings) -
         kind=ChangeKind.DEVICE_SET, subject=name, before=settings_of(known), after=settings_of(changed)
     )
     loosens = []
-    if changed.tags != known.tags and any(looks_at_tags(file) for file in service.policy.files):
-        loosens.append(
-            f"The tags of {name} become {' '.join(changed.tags) or 'none'}; rules or profiles look at them."
-        )
-    looked_at = any(looks_at_production(file) for file in service.policy.files)
-    if bool(changed.production) is not bool(known.production) and looked_at:
-        loosens.append(
-            f"{name} is {'' if changed.production else 'no longer '}production, which rules look at."
-        )
+    if changed.tags != known.tags and (looking := await scopes_looking_at(service, "tag")):
+        tags = " ".join(changed.tags) or "none"
+        loosens.append(f"The tags of {name} become {tags}; {' and '.join(looking)} look at them.")
+    if bool(changed.production) is not bool(known.production) and (
+        looking := await scopes_looking_at(service, "production")
+    ):
+        becomes = "" if changed.production else "no longer "
+        loosens.append(f"{name} is {becomes}production, which {' and '.join(looking)} look at.")
     return PlannedChange(change, loosens)
 
 
@@ -266,18 +265,6 @@ def remote(name: str) -> str:
     return name
 
 
-def looks_at_tags(file: PolicyFile) -> bool:
-    """Whether a rule or a profile of this policy depends on a tag."""
-    return any(line.tag is not None for line in file.profiles) or any(
-        rule.tag is not None for rule in file.rules
-    )
-
-
-def looks_at_production(file: PolicyFile) -> bool:
-    """Whether a rule of this policy depends on the production mark."""
-    return any(rule.production is not None for rule in file.rules)
-
-
 def agent_added(service: Service, name: str, settings: AgentSettings, token_sha256: str) -> PlannedChange:
     """Adding an agent with the token of this digest; an agent of that name gets the new token.
 
@@ -344,7 +331,7 @@ async def of(service: Service, wish: Change, text: str) -> PlannedChange:
                 return pairing_listening(service, wish.subject, text, new_settings)
             return pairing(service, wish.subject, new_settings, service.registry.offer_token())
         case ChangeKind.DEVICE_SET:
-            return device_settings(service, wish.subject, _settings_in(after))
+            return await device_settings(service, wish.subject, _settings_in(after))
         case ChangeKind.DEVICE_BOUND:
             return machine(service, wish.subject, str(after.get("identity", "")))
         case ChangeKind.RESUME:

@@ -19,13 +19,14 @@ from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
 from core.audit.entries import Kind, NewEntry
-from core.audit.events import PolicyBroken, PolicyLoaded, ServiceStarted, ServiceStopped
+from core.audit.events import PolicyBroken, PolicyLoaded, ServiceStarted, ServiceStopped, SettingsAccepted
 from core.audit.journal import Journal
 from core.audit.query import quoted
 from core.batch.execution import Environment
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.debounce import Coalescer
+from core.device.config import DeviceConfig
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.late_results import LateResults
 from core.dispatch.live_secrets import LiveSecrets
@@ -63,13 +64,23 @@ from core.service.device_history import refusals_before, remembered_devices
 from core.service.ended_runs import EndedRuns
 from core.service.event_hub import EventHub
 from core.service.garbage import GarbageCollector
+from core.service.held_settings import (
+    DEVICE,
+    device_in_force,
+    device_values,
+    loosening_settings,
+    pending_settings,
+    read_device_config,
+    readable_device_config,
+    tightened,
+)
 from core.service.live_view import LiveView
 from core.service.log_setup import masking_also
 from core.service.progress_log import ProgressLog, in_words
 from core.service.recovery import Recovered, grants_before, recover
 from core.service.reserve import Kept, Reserve, take_over
 from core.service.run_devices import RunDevices
-from core.service.trusted import Trusted, pending_settings, read_trusted
+from core.service.trusted import Trusted, read_trusted
 from core.tasks import TaskGroupOwner
 
 # Seconds. Once the links are closed, only bookkeeping remains before the runs end.
@@ -178,6 +189,7 @@ class Service:
             home.device_state,
             # The home lies below the default root. Tools must not reach the journal, the keys or the socket.
             [home.path, home.socket],
+            self.device_config,
             self.tasks,
             self._take_progress,
             self.links.refused,
@@ -232,6 +244,7 @@ class Service:
             )
         started = ServiceStarted(version=__version__, pid=os.getpid(), stay=stay, ignored=self.notes)
         await self.journal.append(started.entry("service"))
+        await self._tighten_settings(loosening_settings(self.settings))
         self._note_policy()
         if self.policy.stricter:
             await self._accept_stricter(self.policy.text)
@@ -392,9 +405,29 @@ class Service:
 
     def _pending_settings(self) -> list[str]:
         try:
-            return pending_settings(self.home.settings(), self.accepted_settings)
+            device = readable_device_config(self.home)
+            return pending_settings(self.home.settings(), self.accepted_settings, device)
         except BadInput as error:
             return [error.message]
+
+    async def device_config(self) -> DeviceConfig:
+        """The limits of this computer's device: those of device.toml, as far as they are accepted.
+
+        Raises:
+            BadInput: the file is broken.
+        """
+        device = await asyncio.to_thread(read_device_config, self.home)
+        await self._tighten_settings({DEVICE: device_values(device)})
+        if self._pending_settings():
+            self.tell_control()
+        return device_in_force(device, self.accepted_settings)
+
+    async def _tighten_settings(self, values: dict[str, Any]) -> None:
+        """Record what the files hold tighter than before, which stays from now on."""
+        accepted = tightened(values, self.accepted_settings, self.operators.begun)
+        if accepted != self.accepted_settings:
+            await self.journal.append(SettingsAccepted(settings=accepted).entry("service"))
+            self.accepted_settings = accepted
 
     def tell_control(self) -> None:
         """Publish to every client that profile, policy, operators or Stop all changed."""

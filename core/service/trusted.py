@@ -11,21 +11,22 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from core.aip.pairing import is_loopback
 from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange
+from core.device.config import DeviceConfig
 from core.errors import BadInput, JournalError
 from core.fleet.known_devices import KnownDevices
 from core.fleet.models import Machine
 from core.fleet.tool_pins import Pins
-from core.home import Home, Settings, split_address
+from core.home import Home, Settings
 from core.policy.agents import Agents
 from core.policy.loosening import loosenings
 from core.policy.policy_file import PolicyFile
 from core.policy.policy_store import checked_policy, text_digest
 from core.service.changes import ChangeGate, SignatureHistory, SignedIn
+from core.service.held_settings import loosening_settings, settings_in_force, tightened
 from core.service.trusted_agents import KINDS as AGENT_KINDS
 from core.service.trusted_agents import restore_agents
 from core.service.trusted_devices import read_trusted_devices
@@ -70,47 +71,6 @@ def policy_change(before: str, after: str) -> Change:
     )
 
 
-def loosening_settings(settings: Settings) -> dict[str, Any]:
-    """The values of the settings that can loosen security."""
-    return {
-        "listen": settings.listen,
-        "this_computer_tags": list(settings.this_computer_tags),
-        "ui_actions_on_this_computer": settings.ui_actions_on_this_computer,
-    }
-
-
-def reaches_beyond(address: str) -> bool:
-    """Whether other machines can connect to a socket that listens at `host:port`."""
-    return not is_loopback(split_address(address)[0])
-
-
-def pending_settings(settings: Settings, accepted: dict[str, Any]) -> list[str]:
-    """Sentences about what settings.toml would loosen beyond the accepted settings."""
-    found: list[str] = []
-    if reaches_beyond(settings.listen) and settings.listen != accepted["listen"]:
-        found.append(f"Devices could dial in at {settings.listen}, from other machines.")
-    if settings.this_computer_tags != accepted["this_computer_tags"]:
-        found.append(
-            f"This computer would have the tags {' '.join(settings.this_computer_tags) or 'none'}, "
-            "which rules and profiles look at."
-        )
-    if settings.ui_actions_on_this_computer and not accepted["ui_actions_on_this_computer"]:
-        found.append("Software could click and type where this console's own window is.")
-    return found
-
-
-def settings_in_force(settings: Settings, accepted: dict[str, Any]) -> Settings:
-    """The file's settings, with the accepted values in place of loosening values that were not accepted."""
-    held: dict[str, Any] = {}
-    if reaches_beyond(settings.listen) and settings.listen != accepted["listen"]:
-        held["listen"] = accepted["listen"]
-    if settings.this_computer_tags != accepted["this_computer_tags"]:
-        held["this_computer_tags"] = accepted["this_computer_tags"]
-    if settings.ui_actions_on_this_computer:
-        held["ui_actions_on_this_computer"] = accepted["ui_actions_on_this_computer"]
-    return settings.model_copy(update=held)
-
-
 async def read_trusted(home: Home, journal: Journal) -> Trusted:
     """Read the trusted state from the journal.
 
@@ -140,7 +100,7 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
             notes.append(f"The loss of entries before entry {entry.seq} has no operator's valid signature.")
     registry, pins, machines = await read_trusted_devices(home, journal, signed_in, looked_at, notes)
     agents = restore_agents(of_agents, signed_in, notes)
-    held = settings_in_force(settings, accepted)
+    held = settings_in_force(settings, accepted, operators.begun)
     return Trusted(operators, gate, text, held, accepted, registry, pins, machines, agents, stopped, notes)
 
 
@@ -235,11 +195,24 @@ async def _text(journal: Journal, sha: str) -> str:
 
 
 async def _accepted_settings(journal: Journal, signed_in: SignedIn, notes: list[str]) -> dict[str, Any]:
-    accepted = loosening_settings(Settings())
-    kinds = f"kind:{Kind.SETTINGS_ACCEPTED},{Kind.LISTENING_CHANGED} quarterdeck.change"
-    for entry in await _entries(journal, kinds):
+    """The values of settings.toml and of this computer's device.toml that were accepted last.
+
+    What an operator signed counts as it is. Unsigned values, which the service records as it finds them,
+    count where they tighten. Before the home has its first operator, who needs no signature, all of them
+    count.
+    """
+    accepted = loosening_settings(Settings(), DeviceConfig())
+    begun = False
+    kinds = f"{Kind.SETTINGS_ACCEPTED},{Kind.LISTENING_CHANGED},{Kind.OPERATOR_REGISTERED}"
+    for entry in await _entries(journal, f"kind:{kinds}"):
+        if entry.kind is Kind.OPERATOR_REGISTERED:
+            begun = True
+            continue
         is_settings = entry.kind is Kind.SETTINGS_ACCEPTED
-        if not is_settings and "problem" in entry.body:
+        if is_settings and "signed" not in entry.body:
+            accepted = tightened(entry.body["settings"], accepted, begun)
+            continue
+        if "signed" not in entry.body or (not is_settings and "problem" in entry.body):
             continue
         change = signed_in(entry, ChangeKind.SETTINGS if is_settings else ChangeKind.LISTENING)
         if change is None:

@@ -37,9 +37,15 @@ def restore_agents(entries: Iterable[Entry], signed_in: SignedIn, notes: list[st
                 case AgentRevoked():
                     agents.drop(event.agent)
         except (BadInput, ValidationError) as error:
-            what = error.message if isinstance(error, BadInput) else "its settings cannot be read"
+            what = error.message if isinstance(error, BadInput) else _fault(error)
             notes.append(f"Entry {entry.seq} about an agent does not count: {what}")
     return agents
+
+
+def _fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"its settings cannot be used: {place}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _add(agents: Agents, entry: Entry, event: AgentAdded, signed_in: SignedIn) -> None:

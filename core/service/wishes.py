@@ -13,7 +13,7 @@ from core.approvals.models import Operator
 from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind
 from core.fleet.models import DeviceSettings, Machine, Tool
-from core.home import Settings
+from core.home import Home
 from core.policy.agents import AgentSettings
 
 RESUME = Change(kind=ChangeKind.RESUME)
@@ -27,11 +27,17 @@ def policy_change(text: str) -> Change:
     return Change(kind=ChangeKind.POLICY, subject=POLICY_SUBJECT, after=after)
 
 
-def settings_change(settings: Settings) -> Change:
-    """Accepting the loosening values of these settings, which are those of settings.toml."""
-    from core.service.trusted import SETTINGS_SUBJECT, loosening_settings
+def settings_change(home: Home) -> Change:
+    """Accepting the loosening values of the present settings.toml and of this computer's device.toml.
 
-    return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=loosening_settings(settings))
+    Raises:
+        BadInput: settings.toml is broken.
+    """
+    from core.service.held_settings import loosening_settings, readable_device_config
+    from core.service.trusted import SETTINGS_SUBJECT
+
+    after = loosening_settings(home.settings(), readable_device_config(home))
+    return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after)
 
 
 def pairing_change(name: str, settings: DeviceSettings, string: str | None = None) -> Change:

@@ -189,6 +189,12 @@ def test_at_a_terminal_grants_are_given_listed_and_revoked(served: Home):
     assert used.code == 0, used
     assert run(served, "grants", "list").out.startswith("No grant holds")
     assert "1 of 1" in run(served, "grants", "list", "--all").out
+    # What is not said is as the window begins with it.
+    request, _ = ask(served)
+    assert run(served, "approvals", "approve", request, "--grant", "until=2h").code == 0
+    [open_ended] = run(served, "grants", "list", "--json").json["grants"]
+    assert open_ended["terms"]["uses"] == 5
+    assert run(served, "grants", "revoke", open_ended["terms"]["id"]).code == 0
     request, _ = ask(served)
     assert run(served, "approvals", "approve", request, "--for-run").code == 0
     # It ends with the run, which is this one call.

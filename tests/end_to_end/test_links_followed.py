@@ -174,7 +174,7 @@ async def test_a_grant_for_a_folder_does_not_cover_what_a_link_in_it_leads_to(de
     console = desk.console
     first = await console.runs.call(NAME, "write_file", {"file_path": f"{tree}/open/a", "content": "x"})
     scope = {"file_path": Constraint(below=f"{tree}/open"), "content": "any"}
-    await grant(console, desk.key, await next_approval(console), arguments=scope)
+    await grant(console, desk.key, await next_approval(console), arguments=scope, uses=20)
     await console.runs.wait(first.summary.id, PATIENCE_S)
     assert await refusal(console, "write_file", file_path=f"{tree}/open/b", content="x") is None
     assert await refusal(console, "write_file", file_path=f"{tree}/open/way/b", content="x") is ASKED
@@ -254,8 +254,8 @@ async def test_the_card_says_where_a_link_leads_and_its_risk_is_that_of_the_plac
     """The service alone says that: no command is sent to a device."""
     choose_channel(home, "in-process")
     monkeypatch.setenv("HOME", "/home/anna")
-    await accepted(home, 'profile = "trusted"\n')
     (home.device_state / "device.toml").write_text('roots = ["/"]\n')
+    await accepted(home, 'profile = "trusted"\n')
     (tree / "open" / "bob").symlink_to("/home/bob")
     (tree / "open" / "system").symlink_to("/etc")
     (tree / "open" / "keys").symlink_to("/home/anna/.ssh")

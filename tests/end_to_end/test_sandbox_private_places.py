@@ -298,6 +298,7 @@ async def test_an_approval_in_the_console_opens_what_is_private_and_its_grant_do
                 actors=[approval.actor],
                 arguments=exact_arguments(approval.request.parameters),
                 risk=Risk.HIGH,
+                uses=20,
                 expires=(datetime.now(UTC) + timedelta(hours=1)).isoformat(),
             )
             statement = operator.sign(statement_for(approval, "approve", operator.name, ""))

@@ -42,9 +42,11 @@ def terms_for(approval: Approval, author: str, **changes: Any) -> GrantTerms:
         "contract": approval.request.contract,
         "actors": [approval.actor],
         "arguments": exact_arguments(approval.request.parameters),
-        "risk": Risk.HIGH,
+        "risk": Risk.MEDIUM if approval.decision.risk.rank < Risk.HIGH.rank else Risk.HIGH,
         "expires": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
     }
+    if fields["risk"] is Risk.HIGH:
+        fields["uses"] = 100
     return GrantTerms.model_validate({**fields, **changes})
 
 

@@ -18,15 +18,17 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, Proposal, SignedChange, change_statement
+from core.device.config import DeviceConfig
 from core.errors import QuarterdeckError
 from core.fleet.models import DeviceSettings
-from core.home import Home
+from core.home import Home, Settings
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.policy.policy_store import text_digest
 from core.service.api.methods import ApiMethod
 from core.service.console import Console, Event
-from core.service.trusted import POLICY_SUBJECT, SETTINGS_SUBJECT, loosening_settings, policy_change
+from core.service.held_settings import loosening_settings, readable_device_config
+from core.service.trusted import POLICY_SUBJECT, SETTINGS_SUBJECT, policy_change
 
 Wish = tuple[Change, str]
 
@@ -56,7 +58,8 @@ async def identify(console: Console, key: OperatorKey) -> None:
 async def accepted(home: Home, policy: str = "", **settings: Any) -> OperatorKey:
     """Let anna be an operator of this home, whose signed policy and settings these are; gives her key.
 
-    `policy` becomes policy.toml too; `settings` are those of settings.toml that loosen.
+    `policy` becomes policy.toml too; `settings` are those of settings.toml that loosen, besides what the
+    home's settings.toml and device.toml have already.
     """
     home.create()
     key = anna(home)
@@ -73,8 +76,8 @@ async def accepted(home: Home, policy: str = "", **settings: Any) -> OperatorKey
             signed = signed_by(key, proposal).model_dump(mode="json")
             body = {"text": blob, "policy_pin": text_digest(policy), "signed": signed}
             entries.append(NewEntry(kind=Kind.POLICY_SAVED, actor="cli:test", body=body, blobs=[blob]))
-        if settings:
-            after = {**loosening_settings(home.settings()), **settings}
+        after = {**loosening_settings(home.settings(), readable_device_config(home)), **settings}
+        if after != loosening_settings(Settings(), DeviceConfig()):
             change = Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after)
             proposal = Proposal(home=home_key, change=change, needs_signature=True)
             body = {"settings": after, "signed": signed_by(key, proposal).model_dump(mode="json")}
@@ -169,7 +172,7 @@ class _Signing(Console):
         if name == "accept_policy":
             return _policy((await self._console.policy.text()).text)
         if name == "accept_settings":
-            after = loosening_settings(self._home.settings())
+            after = loosening_settings(self._home.settings(), readable_device_config(self._home))
             return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after), ""
         if name == "remove_operator":
             operators = (await self._console.service.state()).operators

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QWidget
 from app.widgets.fields import DropDown, Field, TextField
 from app.widgets.layouts import hbox, vbox
 from core.errors import BadInput
-from core.fleet.filter import LONGEST, parse_filter
-from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, AgentSettings
+from core.fleet.filter import LONGEST
+from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, AgentSettings, parse_targets
 from core.policy.models import Profile
 
 _PROFILES = {
@@ -86,7 +86,7 @@ class SettingsForm(QWidget):
 
 def _filter_problem(text: str) -> str:
     try:
-        parse_filter(text)
+        parse_targets(text)
     except BadInput as error:
         return error.message
     return ""

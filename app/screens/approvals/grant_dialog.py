@@ -12,7 +12,6 @@ from app.input_origin import InputOrigin, Stake
 from app.screens.approvals.decision_bar import ApproveButton
 from app.screens.approvals.grant_draft import (
     BREADTH_WORDS,
-    FEW_USES,
     Argument,
     Breadth,
     GrantDraft,
@@ -35,7 +34,7 @@ from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.layouts import hbox, vbox
 from app.widgets.section import Card, Section
 from app.widgets.util import ScrollArea
-from core.approvals.grants import GrantTerms
+from core.approvals.grants import FEW_USES, GrantTerms
 from core.approvals.models import Approval
 from core.commitments import is_stand_in, readable
 from core.errors import BadInput

@@ -15,14 +15,12 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from core.approvals.answering_rules import grant_may_answer
-from core.approvals.grants import ANY, GrantTerms, scope_words, uncovered_request
+from core.approvals.grants import ANY, GrantTerms, limits_fault, scope_words, uncovered_request, usual_limits
 from core.approvals.models import Approval
 from core.errors import BadInput
-from core.fleet.models import Risk
 from core.ids import new_id
 from core.policy.constraints import Constraint
 
-FEW_USES = 5
 # What a grant may name.
 MOST_DEVICES = 100
 
@@ -136,14 +134,14 @@ class GrantDraft:
 def narrowest(approval: Approval) -> GrantDraft:
     """A draft that covers exactly this request again: a few times within the hour, once at high risk."""
     request = approval.request
-    risky = approval.decision.risk.rank >= Risk.HIGH.rank
+    uses, lasts = usual_limits(approval.decision.risk)
     return GrantDraft(
         approval,
         devices=[request.device],
         actors=[approval.actor],
         arguments=[Argument(name, value) for name, value in sorted(request.parameters.items())],
-        uses=1 if risky else FEW_USES,
-        lasts=timedelta(minutes=15) if risky else timedelta(hours=1),
+        uses=uses,
+        lasts=lasts,
     )
 
 
@@ -198,7 +196,9 @@ def terms_of(draft: GrantDraft, author: str, now: datetime | None = None) -> Gra
 
 
 def fault_of(terms: GrantTerms, approval: Approval) -> str:
-    """Why these terms do not even cover the request they come with; empty when they do."""
+    """Why these terms cannot be granted with the request they come with; empty when they can."""
+    if fault := limits_fault(terms):
+        return fault
     faults = _faults(terms, approval)
     return f"It would not cover this request: {faults[0]}." if faults else ""
 

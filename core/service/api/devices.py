@@ -233,7 +233,8 @@ class LocalDevices(ClientApi, DevicesApi):
         async with registry.turn(proposals.remote(name)):
             known = registry.get(name)
             if with_settings(known, settings) != known:
-                proof = await self._client.signed(proposals.device_settings(service, name, settings), signed)
+                planned = await proposals.device_settings(service, name, settings)
+                proof = await self._client.signed(planned, signed)
                 await self._client.record(DeviceSet(**settings.model_dump(mode="json"), **proof), name)
                 # Read again: the device may have been revoked or forgotten while the entry was written.
                 known = registry.get(name)

@@ -98,7 +98,11 @@ class Changes(KnownState):
             Service,
             SimpleNamespace(
                 policy=SimpleNamespace(accepted_text=self.accepted_text, files=files),
-                home=SimpleNamespace(settings=lambda: self.settings),
+                home=SimpleNamespace(
+                    settings=lambda: self.settings,
+                    batches=Path("/nonexistent"),
+                    device_state=Path("/nonexistent"),
+                ),
                 accepted_settings=self.accepted_settings,
                 links=SimpleNamespace(
                     listening=lambda: self.listens,

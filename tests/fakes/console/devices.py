@@ -161,8 +161,8 @@ class DeviceAnswers(Changes):
             )
         )
 
-    def on_set_device(self, name: str, settings: DeviceSettings, signed: SignedChange | None) -> Device:
-        self.check_signed(proposals.device_settings(self.service_seen(), name, settings), signed)
+    async def on_set_device(self, name: str, settings: DeviceSettings, signed: SignedChange | None) -> Device:
+        self.check_signed(await proposals.device_settings(self.service_seen(), name, settings), signed)
         return self.change_device(name, **settings.model_dump(exclude_none=True))
 
     def on_accept_machine(self, name: str, identity: str, signed: SignedChange | None) -> Device:

@@ -6,7 +6,7 @@ from core.audit.entries import Kind
 from core.changes import SignedChange
 from core.service import proposals
 from core.service.console import ConsoleState, PolicyStatus
-from core.service.trusted import pending_settings
+from core.service.held_settings import pending_settings
 from tests.fakes.console.agents import AgentAnswers
 from tests.fakes.console.changes import HOME_KEY
 from tests.fakes.fleet_data import ago

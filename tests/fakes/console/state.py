@@ -29,7 +29,7 @@ from core.service.console import (
     JournalChanged,
     PolicyStatus,
 )
-from core.service.trusted import loosening_settings
+from core.service.held_settings import loosening_settings
 from tests.fakes.fleet_data import CHANGED_KEY, FINGERPRINT, make_devices, make_tools
 from tests.fakes.journal import FakeJournal
 from tests.fakes.policy_data import RULES

@@ -14,7 +14,7 @@ from app.screens.targets import OpenDevice, OpenSection
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home, Settings
 from core.policy.models import Profile
-from core.service.trusted import loosening_settings, pending_settings
+from core.service.held_settings import loosening_settings, pending_settings
 from tests.fakes.console import FakeConsole
 from tests.fakes.policy_data import RULES
 from tests.fakes.story import story

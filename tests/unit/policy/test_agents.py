@@ -87,7 +87,7 @@ def test_commands_are_counted_and_the_allowance_comes_back_with_time():
     [
         AgentSettings(targets="tag:lab", profile=Profile.OBSERVE, per_minute=10, waiting=5),
         AgentSettings(targets="tag:lab", profile=Profile.LOCKDOWN, per_minute=10, waiting=5),
-        AgentSettings(targets="os:linux tag:lab", per_minute=10, waiting=5),
+        AgentSettings(targets="production:no tag:lab", per_minute=10, waiting=5),
         AgentSettings(targets="tag:lab", per_minute=1, waiting=1, paused=True),
         AgentSettings(targets="tag:lab", per_minute=10, waiting=5),
     ],
@@ -140,6 +140,33 @@ def test_there_are_at_most_so_many_agents():
 def test_targets_that_are_no_filter_are_refused():
     with pytest.raises(ValueError, match="column"):
         AgentSettings(targets="nosuchfield:x")
+
+
+@pytest.mark.parametrize(
+    "claimed", ["os:windows", "!os:linux", "lab", "!lab", "client:ufo", "health:online", "channel:dial",
+                "profile:trusted", "tag:lab os:linux"],
+)  # fmt: skip
+def test_targets_look_at_nothing_that_a_device_says_of_itself(claimed: str):
+    with pytest.raises(ValueError, match="name, tag and production only"):
+        AgentSettings(targets=claimed)
+
+
+def test_targets_by_what_operators_set_are_accepted():
+    for targets in ("", "name:web-*", "!tag:lab,prod", "production:no tag:lab"):
+        assert AgentSettings(targets=targets).targets == targets
+
+
+def test_new_settings_and_a_new_token_give_no_further_commands():
+    now = [0.0]
+    agents, _ = registry(AgentSettings(per_minute=10), now)
+    agents.spend("agent:claude", 10)
+    agents.set("claude", AgentSettings(per_minute=10, waiting=2))
+    agents.put(agents.get("claude"), token_digest("claude.new"))
+    with pytest.raises(Refused) as refused:
+        agents.spend("agent:claude", 1)
+    assert refused.value.code is ErrorCode.RATE_LIMITED
+    now[0] = 6.0
+    agents.spend("agent:claude", 1)
 
 
 def test_what_a_program_calls_itself_is_cut_and_hides_nothing():

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from core.approvals.grants import Grant, GrantBook, GrantTerms, SignedGrant, exact_arguments, scope_words
+from core.approvals.grants import (
+    Grant,
+    GrantBook,
+    GrantTerms,
+    SignedGrant,
+    exact_arguments,
+    scope_words,
+    usual_limits,
+)
 from core.audit.entries import Entry, Kind
 from core.errors import Refused
 from core.fleet.models import Risk
@@ -56,6 +64,20 @@ def asked(parameters: dict[str, Any] = SENT, **more: Any) -> MatchContext:
 def covering(held: GrantBook, question: MatchContext, run: str | None) -> Grant | None:
     """Of a call without secrets."""
     return held.covering(question, run, question.parameters)
+
+
+@pytest.mark.parametrize("risk", [Risk.HIGH, Risk.CRITICAL])
+def test_at_high_risk_a_grant_has_a_number_of_uses_or_ends_with_its_run(risk: Risk):
+    with pytest.raises(Refused, match="how often"):
+        book(terms(risk=risk))
+    assert book(terms(risk=risk, uses=1), terms(risk=risk, run="r-1", id="g-87654321")).all()
+    assert book(terms()).all()
+
+
+def test_what_an_operator_leaves_open_is_narrow_and_narrower_at_high_risk():
+    for risk in Risk:
+        few = (1, timedelta(minutes=15)) if risk.rank >= Risk.HIGH.rank else (5, timedelta(hours=1))
+        assert usual_limits(risk) == few
 
 
 def test_the_very_same_call_is_covered():
@@ -176,7 +198,7 @@ def test_a_grant_inside_a_wider_one_is_refused():
     with pytest.raises(Refused, match="covers this already"):
         book(wide, terms())
     assert len(book(terms(), wide).all()) == 2
-    assert len(book(wide, terms(risk=Risk.HIGH)).all()) == 2
+    assert len(book(wide, terms(risk=Risk.HIGH, uses=5)).all()) == 2
     assert len(book(wide, terms(actors=["operator:bob"])).all()) == 2
 
 

@@ -172,7 +172,7 @@ def test_device_tag_actor_effect_and_time_all_have_to_hold():
     policy = rule(
         "deny",
         'device = "db-*"\ntag = "prod"\nactor = "agent:*"\neffect = "change"\n'
-        'time = {days = ["mon"], from = "08:00", to = "18:00"}',
+        'time = {days = ["mon"], from = "08:00", to = "18:00", zone = "Europe/Berlin"}',
     )
     here = a_device("db-1", "prod")
     held = {"device": here, "actor": "agent:x", "moment": MONDAY_NOON}

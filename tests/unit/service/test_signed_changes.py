@@ -14,12 +14,15 @@ from core.changes import Change, ChangeKind, SignedChange, change_statement
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.policy.agents import AgentSettings
 from core.policy.models import Profile
 from core.policy.policy_store import text_digest
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from core.service.trusted import POLICY_SUBJECT
+from core.service.wishes import device_change
+from tests.fakes.agents import add_agent
 from tests.fakes.remote_device import make_listening_home
 from tests.fakes.signing import accepted, anna, sign, signing
 
@@ -214,6 +217,33 @@ async def test_settings_that_loosen_hold_once_they_are_signed(memory_path: Path,
         assert service.settings.ui_actions_on_this_computer
     finally:
         await service.close()
+
+
+@pytest.mark.parametrize("scope", ["agent", "negated", "batch", "plain word in a batch"])
+@pytest.mark.parametrize("mark", ["tag", "production"])
+async def test_tags_and_production_are_signed_where_targets_look_at_them(
+    service: Service, program: Console, key: OperatorKey, scope: str, mark: str
+):
+    operators = signing(program, service.home)
+    await operators.devices.pair("lab-1", DeviceSettings(tags=["prod"], production=True))
+    looser = DeviceSettings(tags=["prod", "lab"]) if mark == "tag" else DeviceSettings(production=False)
+    assert not (await program.service.propose(device_change("lab-1", looser))).needs_signature
+    term = "tag:lab" if mark == "tag" else "production:no"
+    if scope in ("agent", "negated"):
+        targets = term if scope == "agent" else f"!{term.replace('no', 'yes').replace('lab', 'prod')}"
+        await add_agent(program, key, "clerk", AgentSettings(targets=targets))
+    else:
+        targets = "lab" if mark == "tag" and "plain" in scope else term
+        text = f"name: nightly\ntargets: {targets}\nsteps:\n  - {{id: a, tool: get_system_info}}\n"
+        (service.home.batches / "nightly.yaml").write_text(text)
+    assert await code_of(program.devices.update("lab-1", looser)) is ErrorCode.SIGNATURE_REQUIRED
+    known = service.registry.get("lab-1")
+    assert (known.tags, known.production) == (["prod"], True)
+    [sentence] = (await program.service.propose(device_change("lab-1", looser))).difference
+    assert ("agent clerk" if scope in ("agent", "negated") else "saved batch nightly") in sentence
+    await operators.devices.update("lab-1", looser)
+    # What no scope looks at stays free.
+    await program.devices.update("lab-1", DeviceSettings(agent="other"))
 
 
 async def test_a_mixed_edit_tightens_at_once_and_loosens_when_it_is_accepted(

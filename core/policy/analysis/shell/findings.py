@@ -11,8 +11,10 @@ followed. The rules of a program are looked up by its name, so that the time is 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from core.fleet.models import Risk
@@ -83,6 +85,34 @@ def lines_inside(text: str) -> list[str]:
     return analysis.inside
 
 
+@dataclass(slots=True)
+class Programs:
+    """The programs that a shell line runs, also by other programs and in lines inside it.
+
+    `names` has for each its names: as written, without folders, and its common name. `decided` is false if
+    the line may run others, because a part is only known when it runs or cannot be judged.
+    """
+
+    names: set[tuple[str, ...]] = field(default_factory=set)
+    decided: bool = True
+
+    def take(self, call: Call) -> None:
+        """Add the program of a call."""
+        if not call.name:
+            self.decided = False
+            return
+        written = re.split(r"[/\\]", call.words[0].text)[-1].strip("\r")
+        self.names.add(tuple(dict.fromkeys((written, call.name))))
+
+
+def programs_in_line(text: str) -> Programs:
+    """The programs that a shell line runs."""
+    analysis = _LineAnalysis(text, None)
+    for _ in analysis.findings():
+        pass
+    return analysis.programs
+
+
 class _Budget:
     """The number of characters that may still be read in nested lines, which keeps the total time linear."""
 
@@ -94,8 +124,14 @@ class _LineAnalysis:
     """The analysis of one line and of the lines nested in it."""
 
     def __init__(
-        self, text: str, argument: str | None, depth: int = 0, budget: _Budget | None = None
+        self,
+        text: str,
+        argument: str | None,
+        depth: int = 0,
+        budget: _Budget | None = None,
+        programs: Programs | None = None,
     ) -> None:
+        self.programs = programs if programs is not None else Programs()
         self._text = text
         self._argument = argument
         self._depth = depth
@@ -107,17 +143,20 @@ class _LineAnalysis:
 
     def findings(self) -> Iterator[Finding]:
         if self._depth > _DEEPEST:
+            self.programs.decided = False
             text = "Cannot be judged: shell lines inside shell lines, too deep to be followed"
             yield self._finding(text, Risk.HIGH, None)
             return
         try:
             line = read_line(self._text)
         except LineTooComplex:
+            self.programs.decided = False
             text = f"Too long or too tangled to be judged ({len(self._text):,} characters): read it whole"
             yield self._finding(text, Risk.HIGH, None)
             return
         for doubt in line.doubts:
             if doubt.why:
+                self.programs.decided = False
                 yield self._finding(doubt.why, Risk.HIGH, (doubt.start, doubt.end))
             if doubt.line is not None:
                 yield from self._findings_inside(doubt.line)
@@ -150,6 +189,7 @@ class _LineAnalysis:
             if not inner.words or (inner.words[0].start, len(inner.words)) in visited:
                 continue
             visited.add((inner.words[0].start, len(inner.words)))
+            self.programs.take(inner)
             yield from self._as_findings(findings_in_command(inner), inner)
             yield from self._nested_line_findings(inner)
             wrapped = wrapped_commands(inner)
@@ -159,6 +199,7 @@ class _LineAnalysis:
                 yield from self._findings_inside(line)
             calls = list(wrapped.calls)
             for possible_call, possible_line in wrapped.possible:
+                self.programs.take(possible_call)
                 if has_rules(possible_call.name):
                     if possible_line is not None:
                         yield from self._findings_inside(possible_line)
@@ -166,6 +207,7 @@ class _LineAnalysis:
                         calls.append(possible_call)
                     break
             if calls and depth >= MOST_INSIDE:
+                self.programs.decided = False
                 text = "Cannot be judged: programs that run programs, too many to be followed"
                 yield self._finding(text, Risk.HIGH, _span(calls[0].words))
                 continue
@@ -213,11 +255,13 @@ class _LineAnalysis:
         self._followed.add(key)
         self.inside.append(line.written)
         if self._budget.remaining < len(line.written):
+            self.programs.decided = False
             text = "Cannot be judged: more lines inside this one than can be followed"
             yield self._finding(text, Risk.HIGH, (line.start, line.end))
             return
         self._budget.remaining -= len(line.written)
         if not line.known:
+            self.programs.decided = False
             downloads = any(f"{tool} " in line.written for tool in DOWNLOADS)
             text = (
                 "Runs a download as a shell line"
@@ -225,7 +269,8 @@ class _LineAnalysis:
                 else "Runs text made at run time as a shell line"
             )
             yield self._finding(text, Risk.CRITICAL if downloads else Risk.HIGH, (line.start, line.end))
-        for finding in _LineAnalysis(line.written, self._argument, self._depth + 1, self._budget).findings():
+        inner = _LineAnalysis(line.written, self._argument, self._depth + 1, self._budget, self.programs)
+        for finding in inner.findings():
             start, end = line.span(finding.start or 0, finding.end or 0)
             yield finding.model_copy(update={"start": start, "end": end})
 
@@ -263,6 +308,7 @@ class _LineAnalysis:
             while stack and stack[-1][0] < call.end:
                 stack.pop()
             if stack and stack[-1][1] and runs.words and reads_its_program(runs):
+                self.programs.decided = False
                 text = "Pipes a download into a shell" if stack[-1][2] else "Pipes text into a shell"
                 risk = Risk.CRITICAL if stack[-1][2] else Risk.HIGH
                 yield self._finding(text, risk, (stack[-1][3], call.end))
