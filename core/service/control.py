@@ -11,6 +11,7 @@ from pathlib import Path
 
 import core
 from core.approvals.operator_keys import login_name
+from core.environment import of_the_session, without_secrets
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, error_from
 from core.fleet.models import FrozenModel
 from core.home import Home, HomeLock
@@ -76,7 +77,7 @@ async def ensure_service(
                 raise
             late = asyncio.get_running_loop().time() >= deadline
             if started is None and not late:
-                started, told_from = _spawn(home, stay)
+                started, told_from = _spawn(home, stay, client)
                 starts += 1
             elif started is not None and (ended := started.poll()) is not None:
                 why = _why_it_ended(home, told_from, ended)
@@ -93,14 +94,18 @@ async def ensure_service(
         pause = min(pause * 1.3, POLL_AT_MOST)
 
 
-def _spawn(home: Home, stay: bool) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a service that outlives this process; also returns the offset of its output in the log."""
+def _spawn(home: Home, stay: bool, client: Client) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a service that outlives this process; also returns the offset of its output in the log.
+
+    From an agent's program it inherits nothing but what describes the user's session.
+    """
     _collect()
     home.log.touch(mode=0o600)
     told_from = home.log.stat().st_size
     # -P and an absolute path: Python must not import another `core` from the current folder.
     source = str(Path(core.__file__).resolve().parents[1])
-    known = os.environ.get("PYTHONPATH", "")
+    environment = of_the_session() if client == "agent" else without_secrets()
+    known = environment.get("PYTHONPATH", "")
     command = [sys.executable, "-P", "-m", "core.service", "--home", str(home.path)]
     with home.log.open("ab") as log:
         process = subprocess.Popen(
@@ -109,7 +114,7 @@ def _spawn(home: Home, stay: bool) -> tuple[subprocess.Popen[bytes], int]:
             stdout=log,
             stderr=log,
             cwd=home.path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, known)))},
+            env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, (source, known)))},
             start_new_session=True,
             close_fds=True,
         )
