@@ -113,6 +113,17 @@ async def test_a_result_is_collected_by_another_connection_and_after_a_restart_o
     assert not (tmp_path / "other").exists()
 
 
+async def test_a_session_over_http_outlives_the_service(
+    home: Home, service: ServiceProcess, console: Console, token: str
+):
+    async with http_gateway(home) as url, over_http(url, token) as client:
+        assert (await asked(client, "list_devices"))["devices"]
+        await service.kill()
+        async with service_process(home) as again:
+            await until_online(await again.console())
+            assert (await asked(client, "list_devices"))["devices"]
+
+
 async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_anew(
     home: Home, key: OperatorKey, service: ServiceProcess, console: Console, token: str, tmp_path: Path
 ):
