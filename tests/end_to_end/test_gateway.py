@@ -113,6 +113,33 @@ async def test_a_result_is_collected_by_another_connection_and_after_a_restart_o
     assert not (tmp_path / "other").exists()
 
 
+async def test_the_same_request_is_the_same_before_the_service_knows_the_tools_again(
+    home: Home, tmp_path: Path
+):
+    """The tool has arguments with defaults, which the service knows only while it knows the tool."""
+    home.create()
+    choose_channel(home, "process")
+    log = tmp_path / "log"
+    command = {"tool": "shell_execute", "arguments": {"command": f"echo x >> {log}"}}
+    ask = {"devices": "this-computer", "commands": [command], "request_id": "one"}
+    async with service_process(home) as process:
+        console = await process.console()
+        await console.approvals.register_operator(anna(home).operator)
+        await until_online(console)
+        token = await add_agent(console, anna(home))
+        async with over_stdio(home, token) as client:
+            ticket = (await asked(client, "run_commands", **ask))["ticket"]
+            await approve(console, await next_approval(console), anna(home))
+            assert (await asked(client, "wait_run", ticket=ticket, seconds=60))["state"] == "done"
+            await process.kill()
+            async with service_process(home) as again:
+                console = await again.console()
+                assert (await asked(client, "run_commands", **ask))["ticket"] == ticket
+                await until_online(console)
+                assert (await asked(client, "run_commands", **ask))["ticket"] == ticket
+    assert log.read_text() == "x\n"
+
+
 async def test_a_session_over_http_outlives_the_service(
     home: Home, service: ServiceProcess, console: Console, token: str
 ):

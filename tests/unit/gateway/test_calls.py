@@ -47,16 +47,11 @@ async def test_an_agent_that_gave_up_and_asks_again_does_not_do_it_twice(
     log = tmp_path / "log"
     command = {"tool": "shell_execute", "arguments": {"command": f"echo x >> {log}"}}
     ask: dict[str, Any] = {"devices": HERE, "commands": [command]}
-    filled = {"tool": "shell_execute", "arguments": {**command["arguments"], "timeout": 30}}
     async with connect(token) as client, connect(token) as other:
         first = await asked(client, "run_commands", **ask)
         again = await asked(other, "run_commands", **ask)
-        with_default = await asked(other, "run_commands", devices=HERE, commands=[filled])
         assert first["ticket"] == again["ticket"]
-        described = await asked(client, "describe_tool", device=HERE, tool="shell_execute")
-        if described["tool"]["arguments"]["properties"]["timeout"].get("default") == 30:
-            assert with_default["ticket"] == first["ticket"]
-        assert len(await console.approvals.list()) == len({first["ticket"], with_default["ticket"]})
+        assert len(await console.approvals.list()) == 1
         await approve(console, await next_approval(console), key)
         assert (await asked(client, "wait_run", ticket=first["ticket"]))["state"] == "done"
     assert log.read_text() == "x\n"
