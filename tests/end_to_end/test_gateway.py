@@ -99,11 +99,11 @@ async def test_a_result_is_collected_by_another_connection_and_after_a_restart_o
     # The program is gone; its request is not.
     await approve(console, await next_approval(console), key)
     async with over_stdio(home, token) as client:
-        assert (await asked(client, "wait_run", ticket=ticket))["state"] == "done"
+        assert (await asked(client, "wait_run", seconds=45, ticket=ticket))["state"] == "done"
         await service.kill()
         async with service_process(home) as again:
             await until_online(await again.console())
-            assert (await asked(client, "wait_run", ticket=ticket))["state"] == "done"
+            assert (await asked(client, "wait_run", seconds=45, ticket=ticket))["state"] == "done"
             assert (await asked(client, "run_commands", **ask))["ticket"] == ticket
             changed = await client.call_tool(
                 "run_commands", touch(tmp_path / "other") | {"request_id": "one"}
@@ -159,7 +159,7 @@ async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_
         ticket = (await asked(client, "run_commands", **ask, request_id="one"))["ticket"]
         assert await console.approvals.list()
         # The agent waits while the service dies: it is told, and may wait again.
-        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket, "seconds": 45}))
         await asked(client, "list_devices")
         await service.kill()
         lost = await waits
@@ -169,7 +169,7 @@ async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_
         async with service_process(home) as again:
             fresh = await again.console()
             await until_online(fresh)
-            ended = await client.call_tool("wait_run", {"ticket": ticket})
+            ended = await client.call_tool("wait_run", {"ticket": ticket, "seconds": 45})
             told = ended.structured_content
             assert (ended.is_error, told["state"]) == (True, "interrupted")
             [result] = told["results"]
@@ -189,7 +189,7 @@ async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_
             anew = await asked(client, "run_commands", **ask, request_id="two")
             assert (anew["state"], anew["ticket"] != ticket) == ("waiting", True)
             await approve(fresh, await next_approval(fresh), key)
-            assert (await asked(client, "wait_run", ticket=anew["ticket"]))["state"] == "done"
+            assert (await asked(client, "wait_run", seconds=45, ticket=anew["ticket"]))["state"] == "done"
     assert (tmp_path / "made").exists()
 
 
@@ -198,14 +198,14 @@ async def test_an_agent_that_dies_while_it_waits_finds_its_request_again(
 ):
     async with connect(token) as client, asyncio.TaskGroup() as group:
         ticket = (await asked(client, "run_commands", **touch(tmp_path / "made")))["ticket"]
-        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket, "seconds": 45}))
         await asked(client, "list_devices")
         waits.cancel()
     # It has lost its ticket with its memory.
     async with connect(token) as client:
         assert [one["ticket"] for one in (await asked(client, "wait_run"))["open"]] == [ticket]
         await approve(console, await next_approval(console), key)
-        assert (await asked(client, "wait_run", ticket=ticket))["state"] == "done"
+        assert (await asked(client, "wait_run", seconds=45, ticket=ticket))["state"] == "done"
     assert (tmp_path / "made").exists()
 
 
@@ -215,7 +215,7 @@ async def test_what_a_person_decides_at_a_terminal_ends_the_agents_wait(
 ):
     async with over_stdio(home, token) as client, asyncio.TaskGroup() as group:
         ticket = (await asked(client, "run_commands", **touch(tmp_path / "made")))["ticket"]
-        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket, "seconds": 45}))
         listed = await asyncio.to_thread(run, home, "--json", "approvals", "list")
         [request] = listed.json["approvals"]
         decided = await asyncio.to_thread(
