@@ -50,9 +50,11 @@ def _open_window(home: str | None) -> int:
             "There is no display to open a window on.",
             "Start it in a desktop session, or use a command: quarterdeck --help",
         )
+    from core.environment import settle
     from core.errors import QuarterdeckError
     from core.home import Home
 
+    settle()
     try:
         chosen = Home.choose(home).create()
     except QuarterdeckError as error:

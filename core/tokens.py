@@ -13,13 +13,15 @@ from collections import OrderedDict
 from core.canonical_json import sha256_hex
 
 TOKEN_BYTES = 32
+MARK = "qdt_"
+"""The beginning of every token, by which `core.token_formats` recognises it in any text."""
 # Tokens offered for changes that are not complete yet; beyond this number the oldest is dropped.
 MOST_OFFERED = 100
 
 
 def new_token(prefix: str = "") -> str:
     """Make a random token of characters that are safe in a shell and in a URL, after `prefix`."""
-    return prefix + secrets.token_urlsafe(TOKEN_BYTES)
+    return prefix + MARK + secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def token_digest(token: str) -> str:

@@ -11,9 +11,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
+from core.aip.connection_failures import StrangerListens
 from core.aip.limits import LinkLimits
 from core.aip.pairing import is_loopback
 from core.aip.resolve import tcp_connection
+from core.tcp_owners import stranger_at
 
 
 class _DirectConnect(connect):
@@ -43,7 +45,8 @@ async def open_connection(
 
     Raises:
         OSError, UnicodeError, InvalidURI, InvalidHandshake, ConnectionClosed: it cannot be opened; see
-            `core.aip.connection_failures.dial_failure`.
+            `core.aip.connection_failures.dial_failure`. `StrangerListens` (an OSError): the token was not
+            sent, because another user of this computer listens there and no certificate proves the peer.
     """
     parts = urlsplit(url)
     async with asyncio.timeout(timeout):
@@ -51,6 +54,9 @@ async def open_connection(
             port = parts.port or (443 if parts.scheme == "wss" else 80)
             options["sock"] = await tcp_connection(address or parts.hostname or "", port)
         try:
+            # Without TLS the peer proves nothing, and the token is in the first request (or in the address).
+            if tls is None and proxy is None and (stranger := stranger_at(options["sock"])) is not None:
+                raise StrangerListens(f"user {stranger} of this computer listens at port {port}, not you")
             return await _DirectConnect(
                 url,
                 additional_headers={"Authorization": f"Bearer {token}"} if token else None,

@@ -30,6 +30,7 @@ class DialFault(StrEnum):
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
     CUT_OFF = "cut off"
+    STRANGER = "another user of this computer"
     CERTIFICATE = "certificate"
     TLS = "TLS"
     TOKEN = "token"
@@ -38,6 +39,10 @@ class DialFault(StrEnum):
     NO_WEBSOCKET = "no WebSocket"
     PROXY = "proxy"
     CLOSED = "closed"
+
+
+class StrangerListens(OSError):
+    """Another user of this computer listens where a token was about to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,8 @@ def _fault_of(error: Exception) -> DialFault:
             return DialFault.UNKNOWN_HOST
         case UnicodeError() | InvalidURI():
             return DialFault.INVALID_HOST
+        case StrangerListens():
+            return DialFault.STRANGER
         case ConnectionRefusedError():
             return DialFault.NOTHING_LISTENS
         case TimeoutError():

@@ -138,6 +138,10 @@ _WORDS = {
     DialFault.UNREACHABLE: (_OFFLINE, "{where} cannot be reached: {detail}"),
     DialFault.TIMEOUT: (ErrorCode.TIMEOUT, "{where} did not answer within {seconds:g} s"),
     DialFault.CUT_OFF: (_PROTOCOL, "{where} closed the connection at once{hint}"),
+    DialFault.STRANGER: (
+        ErrorCode.DENIED_BY_POLICY,
+        "{where}: {detail}; the token was not sent. See what that program is, then pair the device again",
+    ),
     DialFault.CERTIFICATE: (ErrorCode.DENIED_BY_POLICY, "{where}: {detail}"),
     DialFault.TLS: (_PROTOCOL, "{where} speaks no TLS that we know: {detail}"),
     DialFault.TOKEN: (ErrorCode.DENIED_BY_DEVICE, "{where} does not accept our token"),

@@ -13,6 +13,7 @@ from core.cli.base import EVERYWHERE, CommonOptions, end_on_signals, examples, i
 from core.cli.output import as_json, claim_cell, note, say, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
+from core.environment import TOKEN_VARIABLE, keep_memory_private
 from core.errors import BadInput
 from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
 from core.policy.models import Profile
@@ -20,7 +21,6 @@ from core.service import exit_codes
 from core.service.console import AgentCommand, AgentState, AgentTally
 from core.service.wishes import agent_added, agent_set
 
-TOKEN_VARIABLE = "QUARTERDECK_TOKEN"
 _LONGEST_TOKEN = 4_096
 MOST_COMMANDS = 50
 
@@ -283,6 +283,7 @@ def gateway(
     if (name is None) is (http is None):
         raise BadInput("Give --as NAME for one agent on standard input and output, or --http HOST:PORT.")
     given: CommonOptions = context.obj
+    keep_memory_private()
 
     async def work() -> None:
         end_on_signals()
@@ -294,26 +295,35 @@ def gateway(
         else:
             from core.gateway.stdio import serve_stdio
 
-            await serve_stdio(given.home, _token_of(name or "", token_file))
+            token = given.token if token_file is None else _token_in(token_file)
+            await serve_stdio(given.home, _checked_token(token, name or ""))
 
     asyncio.run(work())
     raise typer.Exit(exit_codes.DONE)
 
 
-def _token_of(name: str, file: Path | None) -> str:
-    """The token of an agent, from its file or the environment; never from the command line.
+def _token_in(file: Path) -> str:
+    """The content of a token file.
+
+    Raises:
+        BadInput: it cannot be read, or other users can read it too.
+    """
+    try:
+        with file.open("rb") as opened:
+            if os.name == "posix" and os.fstat(opened.fileno()).st_mode & 0o077:
+                raise BadInput(f"Other users can read {file}: make it private (chmod 600 {file}).")
+            return opened.read(_LONGEST_TOKEN).decode("ascii", "replace")
+    except OSError as error:
+        raise BadInput(f"The token cannot be read from {file}: {error}") from error
+
+
+def _checked_token(given: str, name: str) -> str:
+    """The token of an agent, from a file or the environment; never from the command line.
 
     Raises:
         BadInput: there is none, or it is another agent's.
     """
-    if file is None:
-        token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    else:
-        try:
-            with file.open("rb") as opened:
-                token = opened.read(_LONGEST_TOKEN).decode("ascii", "replace").strip()
-        except OSError as error:
-            raise BadInput(f"The token cannot be read from {file}: {error}") from error
+    token = given.strip()
     if not token:
         raise BadInput(f"There is no token: set {TOKEN_VARIABLE}, or give --token-file FILE.")
     if not token.isascii() or name_in(token) != name:

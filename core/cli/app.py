@@ -27,6 +27,7 @@ from core.cli.runs import SaveOption, WaitOption
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
+from core.environment import TOKEN_VARIABLE, settle
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service import exit_codes
@@ -131,7 +132,7 @@ def _everywhere(
     except UnicodeEncodeError:
         # The path is written to settings, answers and the journal, which are JSON.
         raise BadInput(f"The home {str(chosen.path)!r} has a name that is not text in UTF-8.") from None
-    context.obj = CommonOptions(chosen, json)
+    context.obj = CommonOptions(chosen, json, settle().get(TOKEN_VARIABLE, ""))
 
 
 @app.command(epilog=examples("tools", "tools lab-1 --json"))

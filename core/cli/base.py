@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
@@ -29,10 +29,11 @@ def examples(*lines: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommonOptions:
-    """The options that hold for every command."""
+    """The options that hold for every command, and the token that the environment had."""
 
     home: Home
     json: bool
+    token: str = field(default="", repr=False)
 
 
 Work = Callable[[Session], Coroutine[Any, Any, int | None]]

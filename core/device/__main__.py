@@ -33,6 +33,7 @@ from core.device.router import Router
 from core.device.runtime import DeviceRuntime
 from core.device.self_check import facts, report
 from core.device.stall_detector import LoopThatCountsSleep
+from core.environment import keep_memory_private, settle
 from core.errors import BadInput, DeviceError
 from core.machine_id import make_installation_id
 
@@ -43,7 +44,6 @@ _LONGEST_PAIRING = 32_768
 _MCP_STARTS_S = 20.0
 _THREADS_END_S = 3.0
 _PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
 Built = TypeVar("Built")
 
 
@@ -56,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     server is no console.
     """
     options = _parser().parse_args(arguments)
+    settle()
     keep_memory_private()
     _log_to_stderr()
     try:
@@ -83,15 +84,6 @@ def main(arguments: list[str] | None = None) -> int:
 def _loop() -> asyncio.AbstractEventLoop:
     # `LoopThatCountsSleep` needs Linux's CLOCK_BOOTTIME; elsewhere the default loop is better.
     return LoopThatCountsSleep() if sys.platform == "linux" else asyncio.new_event_loop()
-
-
-def keep_memory_private() -> None:
-    """Disable core dumps and other processes' access to this memory, which holds tokens and typed secrets.
-
-    Linux only. Programs that it starts are not affected.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -203,6 +203,10 @@ _WORDS = {
     DialFault.UNREACHABLE: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
     DialFault.TIMEOUT: (Ending.UNREACHABLE, "No answer came within {seconds:g} s"),
     DialFault.CUT_OFF: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
+    DialFault.STRANGER: (
+        Ending.UNTRUSTED,
+        "{detail}; the token was not sent. Run the console as the same user, or let it listen with TLS",
+    ),
     DialFault.CERTIFICATE: (Ending.UNTRUSTED, "The certificate is not accepted: {detail}"),
     DialFault.TLS: (Ending.UNTRUSTED, "No encrypted link can be made: {detail}"),
     DialFault.TOKEN: (Ending.REFUSED, "{detail}: the token is not accepted"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from core.device.listener import ListenAddress
 from core.device.system_info import registration
 from core.errors import BadInput
 from core.files import write_atomic
+from core.tokens import new_token
 
 _PAIRING = "pairing"
 _TOKEN = "listening-token"
@@ -109,7 +109,7 @@ class CredentialStore:
         """
         found = self._read(_TOKEN)
         if found is None:
-            self._write(_TOKEN, secrets.token_urlsafe(32) + "\n")
+            self._write(_TOKEN, new_token() + "\n")
             found = self._read(_TOKEN) or ""
         token = found.strip()
         if not _SECRET.fullmatch(token):

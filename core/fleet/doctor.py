@@ -23,7 +23,7 @@ from websockets.frames import CloseCode
 
 from core import __version__
 from core.aip.connection import open_connection
-from core.aip.connection_failures import DialFault, dial_failure, peer_text
+from core.aip.connection_failures import DialFault, StrangerListens, dial_failure, peer_text
 from core.aip.connector import DialAddress
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
@@ -184,6 +184,11 @@ async def knock(probe: Probe) -> str:
         if probe.answered_wrongly:
             raise _no_link(probe, "it does not answer as one") from None
         raise
+    except StrangerListens as error:
+        raise CheckFailed(
+            f"The token was not sent: {error}.",
+            "Look which program has taken the device's port; it may want to pass for the device.",
+        ) from error
     except (OSError, ConnectionClosed) as error:
         raise CheckFailed(
             f"{probe.where} dropped the connection ({str(error) or 'without a word'}).",

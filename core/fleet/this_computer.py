@@ -28,12 +28,14 @@ from core.backoff import Backoff
 from core.device.config import CONFIG, DeviceConfig, config_text
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
+from core.environment import without_secrets
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.device_state import ConnectionInfo
 from core.fleet.fleet import Fleet
 from core.fleet.models import Health, Unavailable
 from core.fleet.registration import own_process_arrival, read_unavailable
 from core.tasks import TaskGroupOwner, set_within
+from core.tokens import new_token
 
 log = structlog.get_logger(__name__)
 
@@ -238,14 +240,14 @@ class ThisComputer:
             config = await self._config()
         except BadInput as error:
             return BAD_INPUT, error.message
-        self._token = secrets.token_urlsafe(32)
+        self._token = new_token()
         # -P: keeps the current folder, which other users may control, from providing another `core` package.
         command = [sys.executable, "-P", "-m", "core.device", "--connect", self._server.url, "--name", NAME]
         command += ["--token-stdin", "--state", str(self._state_dir)]
         command += ["--config-stdin"]
         for path in self._closed_paths:
             command += ["--closed", str(path)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        environment = {**without_secrets(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,

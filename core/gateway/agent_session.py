@@ -12,9 +12,7 @@ from core.policy.agents import PREFIX, ClientProgram, Transport, name_in
 from core.service.control import ensure_service
 from core.service.rpc.client import RemoteConsole
 from core.tasks import TaskGroupOwner
-from core.tokens import token_digest
 
-MOST_SESSIONS = 100
 MOST_PROGRAMS = 8
 """Maximum programs that use one token over HTTP at the same time, each with a connection of its own."""
 IDLE_S = 600.0
@@ -50,6 +48,8 @@ class AgentSession:
         self._idle: asyncio.TimerHandle | None = None
         self._tasks = TaskGroupOwner("agent session")
         self._connecting = asyncio.Lock()
+        # Set when the service has ended the agent's connection: it was stopped, or its token is worthless.
+        self.cut_off = asyncio.Event()
 
     async def console(self) -> RemoteConsole:
         """The agent's console; starts the service of the home if none runs.
@@ -59,15 +59,23 @@ class AgentSession:
             ServiceError: the service cannot be reached.
         """
         async with self._connecting:
+            if self._console is not None and self._console.cut_off:
+                self.cut_off.set()
             if self._console is None or self._console.closed.is_set():
                 actor = PREFIX + self.name
                 self._console = await ensure_service(self._home, "agent", actor, token=self._token)
+                self._tasks.spawn("watch the connection", self._watch(self._console))
             if self._program is not None and self._introduced_to is not self._console:
                 program = self._program
                 await self._console.agents.introduce(self._transport, program.name, program.version)
                 self._introduced_to = self._console
             self._wait_for_idleness()
             return self._console
+
+    async def _watch(self, console: RemoteConsole) -> None:
+        await console.closed.wait()
+        if console.cut_off:
+            self.cut_off.set()
 
     async def used_by(self, name: str, version: str) -> AgentSession:
         """The session of the program that calls itself this; each program has a connection of its own."""
@@ -112,38 +120,3 @@ class AgentSession:
         while self._others:
             await self._others.popitem()[1].close()
         await self._detach()
-
-
-class AgentSessions:
-    """The sessions of the agents that speak HTTP, by the digest of their tokens."""
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
-        self._sessions: OrderedDict[str, AgentSession] = OrderedDict()
-
-    async def of(self, token: str) -> AgentSession:
-        """The connected session of the agent with this token.
-
-        Raises:
-            Refused: it is not the token of an agent (code `agent_unknown`).
-            ServiceError: the service cannot be reached.
-        """
-        digest = token_digest(token)
-        session = self._sessions.get(digest) or AgentSession(self._home, token, "http")
-        try:
-            await session.console()
-        except Refused:
-            self._sessions.pop(digest, None)
-            raise
-        self._sessions[digest] = session
-        self._sessions.move_to_end(digest)
-        while len(self._sessions) > MOST_SESSIONS:
-            _, oldest = self._sessions.popitem(last=False)
-            await oldest.close()
-        return session
-
-    async def close(self) -> None:
-        """Detach every agent."""
-        for session in self._sessions.values():
-            await session.close()
-        self._sessions.clear()

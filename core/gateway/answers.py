@@ -17,11 +17,14 @@ from PIL import Image, UnidentifiedImageError
 
 from core.batch.models import RunState, RunSummary
 from core.errors import ErrorInfo, QuarterdeckError
+from core.gateway.advice import next_step_of_an_agent
+from core.gateway.shortening import shortened
 from core.service.envelope import Envelope, envelope_error
 from core.text import escape_hidden
 
 MOST_CHARACTERS = 12_000
 """Characters of one result in an answer, and of one part of a long output."""
+_MOST_LEFT_OUT = 20
 LONGEST_EDGE = 1_280
 """Pixels of the longer edge of a picture that is sent to an agent."""
 MOST_PIXELS = 64_000_000
@@ -49,8 +52,8 @@ def error_answer(error: QuarterdeckError) -> types.CallToolResult:
 
 
 def error_item(error: ErrorInfo) -> Item:
-    """An error in the envelope's form."""
-    return envelope_error(error).model_dump(mode="json")
+    """An error in the envelope's form, with a next step that an agent can take."""
+    return envelope_error(error).model_dump(mode="json") | {"next": next_step_of_an_agent(error.code)}
 
 
 def run_item(run: RunSummary, envelopes: list[Envelope], ticket: str) -> Item:
@@ -71,14 +74,21 @@ def run_failed(run: RunSummary) -> bool:
 
 
 def _cut(envelope: Envelope) -> Item:
-    """An envelope as JSON; a long result is cut, and `get_evidence` gives the rest."""
+    """An envelope as JSON, with a next step that an agent can take.
+
+    A long result is cut to a value of the same shape, and `get_evidence` gives all of it as text.
+    """
     item: Item = envelope.model_dump(mode="json")
+    if envelope.error is not None:
+        item["error"]["next"] = next_step_of_an_agent(envelope.error.code)
     text = result_text(envelope.result)
     if len(text) > MOST_CHARACTERS:
+        value, left_out = shortened(envelope.result, MOST_CHARACTERS)
         item["result"] = {
-            "cut": text[:MOST_CHARACTERS],
+            "cut": value,
+            "left_out": left_out[:_MOST_LEFT_OUT],
             "characters": len(text),
-            "rest": f"get_evidence with item {envelope.call_id} and offset {MOST_CHARACTERS}",
+            "whole": f"get_evidence with item {envelope.call_id}, as text in parts",
         }
     return item
 
@@ -93,9 +103,9 @@ def result_text(result: Any) -> str:
 def next_step(state: RunState, ticket: str) -> str:
     """What the agent does next; empty if the run is over."""
     if state is RunState.WAITING:
-        return f"An operator decides. Call wait_run with the ticket {ticket}; do not ask again."
+        return f"An operator decides. Call wait_run again with the ticket {ticket}; do not ask again."
     if state is RunState.RUNNING:
-        return f"Call wait_run with the ticket {ticket}."
+        return f"Call wait_run again with the ticket {ticket}."
     if state is RunState.INTERRUPTED:
         return (
             "The service ended meanwhile. What was not sent is not done: ask for it again, with another "

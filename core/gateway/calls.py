@@ -7,13 +7,14 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from mcp import types
 
 from core.batch.inputs import inputs_schema
 from core.batch.models import OPEN_STATES, Batch, Parallel, Run, RunSummary, Step
 from core.dispatch.models import CommandResult, Evidence
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.models import Device, ToolDescription
 from core.gateway import tools
 from core.gateway.agent_session import AgentSession
@@ -29,9 +30,11 @@ from core.gateway.answers import (
 from core.service.envelope import Envelope
 from core.service.pages import every_result, whole_run
 
-ANSWER_WITHIN = 10.0
+ANSWER_WITHIN = tools.DEFAULT_WAIT
 """Seconds in which a run that needs no approval is answered at once."""
-_SLICE = 5.0
+_SLICE = 2.0
+_MOST_ENDED = 10
+_PAGE = 50
 _MOST_DEVICES = 200
 # A text that can be a device's name; any other is a filter.
 _NAME = re.compile(r"[^\s\"'*?:!,]+")
@@ -57,7 +60,7 @@ class RunStanding:
         return run_item(self.run, self.envelopes, self.ticket)
 
     def answer(self) -> types.CallToolResult:
-        """The answer of a tool."""
+        """The answer of a tool that has run something or waits for it."""
         return answer(self.item(), is_error=run_failed(self.run))
 
 
@@ -133,8 +136,7 @@ class ToolCalls:
         return answer({"tools": shown})
 
     async def _describe_tool(self, asked: tools.DescribeTool) -> Outcome:
-        described = await (await self._session.console()).devices.describe(asked.device, asked.tool)
-        return answer({"tool": tool_item(described)})
+        return answer({"tool": tool_item(await self._described(asked))})
 
     async def _run_commands(self, asked: tools.RunCommands) -> Outcome:
         console = await self._session.console()
@@ -161,12 +163,9 @@ class ToolCalls:
     async def _run_batch(self, asked: tools.RunBatch) -> Outcome:
         console = await self._session.console()
         if not asked.batch:
-            names = await console.runs.batch_names()
-            batches = [await console.runs.load_batch(name) for name in names]
-            return answer(
-                {"batches": [batch_item(name, one) for name, one in zip(names, batches, strict=True)]}
-            )
-        batch = await console.runs.load_batch(asked.batch)
+            items = [await self._batch(name) for name in await console.runs.batch_names()]
+            return answer({"batches": [item for item in items if item is not None]})
+        batch = await self._saved(asked.batch)
         if asked.devices:
             device = await self._device(asked.devices)
             targets = _named(device) if device is not None else asked.devices
@@ -177,6 +176,45 @@ class ToolCalls:
             )
         )
 
+    async def _batch(self, name: str) -> Item | None:
+        """A saved batch as an operation; None if it is for no device that exists for the agent."""
+        console = await self._session.console()
+        try:
+            batch = await console.runs.load_batch(name)
+            devices = [device.name for device in await console.devices.match(batch.targets)]
+        except QuarterdeckError as error:
+            # One broken file must not hide the others.
+            return {"batch": name, "problem": error.message}
+        return batch_item(name, batch, devices) if devices else None
+
+    async def _saved(self, name: str) -> Batch:
+        """A saved batch by its name.
+
+        Raises:
+            BadInput: there is none of that name; the message names those that are near.
+        """
+        console = await self._session.console()
+        try:
+            return await console.runs.load_batch(name)
+        except BadInput as error:
+            if error.code is not ErrorCode.NOT_FOUND:
+                raise
+            near = get_close_matches(name, await console.runs.batch_names(), n=3)
+            hint = f" Did you mean {' or '.join(near)}?" if near else " run_batch without a name lists them."
+            raise BadInput(error.message + hint, ErrorCode.NOT_FOUND) from error
+
+    async def _described(self, asked: tools.DescribeTool) -> ToolDescription:
+        console = await self._session.console()
+        try:
+            return await console.devices.describe(asked.device, asked.tool)
+        except BadInput as error:
+            if error.code is not ErrorCode.UNKNOWN_TOOL:
+                raise
+            offered = [tool.tool_name for tool in await console.devices.tools(asked.device)]
+            near = get_close_matches(asked.tool, offered, n=3)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise BadInput(error.message + hint, ErrorCode.UNKNOWN_TOOL) from error
+
     async def _begun(self, run: Run) -> RunStanding:
         """The run once it has ended or asks an operator; as it stands if neither happens soon."""
         console = await self._session.console()
@@ -185,17 +223,10 @@ class ToolCalls:
     async def _wait_run(self, asked: tools.WaitRun) -> Outcome:
         console = await self._session.console()
         if not asked.ticket:
-            runs = await console.runs.list(active=True)
-            open_runs = [
-                {
-                    "ticket": self._session.tickets.of(run.id),
-                    "state": run.state.value,
-                    "name": run.name,
-                    "started_at": run.started_at,
-                }
-                for run in runs
-            ]
-            return answer({"open": open_runs})
+            active = await console.runs.list(active=True)
+            latest = await console.runs.list(limit=_PAGE)
+            over = [run for run in latest if run.state.ended]
+            return answer({"open": self._listed(active), "ended": self._listed(over[:_MOST_ENDED])})
         run_id = self._session.tickets.run(asked.ticket)
         until = time.monotonic() + asked.seconds
         while True:
@@ -207,8 +238,21 @@ class ToolCalls:
             if run.summary.state.ended or left <= _SLICE:
                 return await self._standing(run)
 
+    def _listed(self, runs: list[RunSummary]) -> list[Item]:
+        return [
+            {
+                "ticket": self._session.tickets.of(run.id),
+                "state": run.state.value,
+                "name": run.name,
+                "started_at": run.started_at,
+            }
+            | ({"ended_at": run.ended_at} if run.ended_at else {})
+            for run in runs
+        ]
+
     async def _cancel_run(self, asked: tools.CancelRun) -> Outcome:
-        return await self.cancel(asked.ticket)
+        # That the run has ended without being done is what was asked for.
+        return answer((await self.cancel(asked.ticket)).item())
 
     async def _get_evidence(self, asked: tools.GetEvidence) -> Outcome:
         console = await self._session.console()
@@ -278,12 +322,15 @@ def tool_item(described: ToolDescription) -> Item:
     }
 
 
-def batch_item(name: str, batch: Batch) -> Item:
-    """A saved batch as an operation, with the schema of its inputs if it has any."""
+def batch_item(name: str, batch: Batch, devices: list[str]) -> Item:
+    """A saved batch as an operation, with the schema of its inputs if it has any.
+
+    `devices` are those that it is for and that exist for the agent. Its targets may name others.
+    """
     item: Item = {
         "batch": name,
         "description": batch.description,
-        "targets": batch.targets,
+        "devices": devices[:_MOST_DEVICES],
         "steps": len(batch.steps),
     }
     return item | ({"inputs": inputs_schema(batch)} if batch.inputs else {})

@@ -1,39 +1,45 @@
 """The gateway over streamable HTTP on loopback, for agent programs that cannot start it themselves.
 
 Before a request is read, its Host and Origin are checked, so that no web page reaches the gateway through a
-browser (DNS rebinding), and then its bearer token, by the service. A session can be used with the token that
-began it only.
+browser (DNS rebinding), and then its bearer token, by the service. Each token has MCP sessions of its own: no
+other token can use them, their number is limited for this token alone, and they end when the service ends the
+agent's connection (it was stopped or revoked, or has another token).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import uvicorn
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from core.aip.pairing import is_loopback
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.gateway.agent_session import AgentSession, AgentSessions
-from core.gateway.server import Context, make_server
+from core.gateway.agent_session import AgentSession
+from core.gateway.http_connections import Connection, Connections
+from core.gateway.server import make_server
 from core.home import Home, split_address
 from core.tasks import TaskGroupOwner
 from core.tokens import token_digest
 
 PATH = "/mcp"
-MOST_OPEN_SESSIONS = 200
+MOST_OPEN_SESSIONS = 50
+"""MCP sessions of one token."""
+MOST_TOKENS = 100
+"""Tokens with sessions; beyond this number the one that was used least recently loses them."""
 END_WITHIN = 2
 """Seconds that open requests have to end when the gateway ends."""
-_SESSION = "quarterdeck.agent"
 
 
 async def serve_http(home: Home, address: str, ready: Callable[[str], None]) -> None:
@@ -46,12 +52,14 @@ async def serve_http(home: Home, address: str, ready: Callable[[str], None]) -> 
     """
     sock = _listen(address)
     host, port = sock.getsockname()[:2]
-    sessions = AgentSessions(home)
-    manager = StreamableHTTPSessionManager(make_server(_session_of), max_sessions=MOST_OPEN_SESSIONS)
-    app = _Gate(manager.asgi_app, sessions, port)
+    tasks = TaskGroupOwner("gateway")
+    agents = _Agents(home, tasks)
+    connections = Connections(port)
     server = uvicorn.Server(
         uvicorn.Config(
-            app,
+            _Gate(agents, connections, port),
+            http=cast(Any, partial(Connection, connections=connections)),
+            ws="none",
             log_config=None,
             lifespan="off",
             server_header=False,
@@ -59,19 +67,17 @@ async def serve_http(home: Home, address: str, ready: Callable[[str], None]) -> 
             timeout_graceful_shutdown=END_WITHIN,
         )
     )
-    tasks = TaskGroupOwner("gateway")
     ready(f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}")
     try:
-        async with manager.run():
-            serving = tasks.spawn("serve HTTP", server.serve(sockets=[sock]))
-            try:
-                await asyncio.shield(serving)
-            finally:
-                # uvicorn closes its listening socket only if it ends by itself.
-                server.should_exit = True
-                await asyncio.wait({serving})
+        serving = tasks.spawn("serve HTTP", server.serve(sockets=[sock]))
+        try:
+            await asyncio.shield(serving)
+        finally:
+            # uvicorn closes its listening socket only if it ends by itself.
+            server.should_exit = True
+            await asyncio.wait({serving})
     finally:
-        await sessions.close()
+        await agents.close()
         await tasks.close()
 
 
@@ -79,25 +85,126 @@ def _listen(address: str) -> socket.socket:
     host, port = split_address(address)
     if not is_loopback(host):
         raise BadInput(f"The gateway listens on loopback only, such as 127.0.0.1:8765, not at {address}.")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # `IPPROTO_TCP` is explicit: otherwise asyncio does not set TCP_NODELAY, and every answer waits 40 ms.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family)
+        if os.name == "posix":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((host, port))
+        sock.listen()
+        return sock
     except OSError as error:
+        sock.close()
         raise BadInput(f"The gateway cannot listen at {address}: {error.strerror or error}.") from error
 
 
-def _session_of(context: Context) -> AgentSession:
-    assert isinstance(context.request, Request)
-    session: AgentSession = context.request.scope[_SESSION]
-    return session
+class _Agent:
+    """What one token opens: the agent's session at the service, and the MCP sessions of its programs."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self.session = session
+        server = make_server(lambda context: session)
+        self.manager = StreamableHTTPSessionManager(server, max_sessions=MOST_OPEN_SESSIONS)
+        self.serves = asyncio.Event()
+        self._ends = asyncio.Event()
+
+    @property
+    def over(self) -> bool:
+        """Whether the MCP sessions end, or have ended."""
+        return self._ends.is_set() or self.session.cut_off.is_set()
+
+    def end(self) -> None:
+        """Let the MCP sessions end."""
+        self._ends.set()
+
+    async def serve(self, tasks: TaskGroupOwner) -> None:
+        """Serve the MCP sessions until `end` is called, or the service ends the agent's connection."""
+        ends = {
+            tasks.spawn("wait for the end of an agent", self._ends.wait()),
+            tasks.spawn("wait for a cut off agent", self.session.cut_off.wait()),
+        }
+        try:
+            async with self.manager.run():
+                self.serves.set()
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiting in ends:
+                waiting.cancel()
+            await self.session.close()
+
+
+class _Agents:
+    """The agents that speak HTTP, by the digests of their tokens."""
+
+    def __init__(self, home: Home, tasks: TaskGroupOwner) -> None:
+        self._home = home
+        self._tasks = tasks
+        self._by_token: OrderedDict[str, _Agent] = OrderedDict()
+        self._serving: set[asyncio.Task[None]] = set()
+        # Held while an agent connects: its next request must not connect it once more.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def of(self, token: str) -> _Agent:
+        """The agent with this token, connected to the service.
+
+        Raises:
+            Refused: it is not the token of an agent (code `agent_unknown`).
+            ServiceError: the service cannot be reached.
+        """
+        digest = token_digest(token)
+        async with self._turns.setdefault(digest, asyncio.Lock()):
+            while True:
+                agent = self._by_token.get(digest)
+                if agent is None or agent.over:
+                    agent = await self._begin(digest, token)
+                else:
+                    await self._check(agent)
+                if not agent.over:
+                    self._by_token.move_to_end(digest)
+                    return agent
+
+    async def _check(self, agent: _Agent) -> None:
+        """Check that the service still takes the agent's token."""
+        try:
+            await agent.session.console()
+        except Refused:
+            agent.end()
+            raise
+
+    async def _begin(self, digest: str, token: str) -> _Agent:
+        """Connect an agent to the service, and serve it from now on."""
+        agent = _Agent(AgentSession(self._home, token, "http"))
+        try:
+            await agent.session.console()
+        except QuarterdeckError:
+            await agent.session.close()
+            raise
+        self._by_token[digest] = agent
+        while len(self._by_token) > MOST_TOKENS:
+            self._by_token.popitem(last=False)[1].end()
+        serving = self._tasks.spawn(f"serve {agent.session.name}", agent.serve(self._tasks))
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+        await agent.serves.wait()
+        return agent
+
+    async def close(self) -> None:
+        """Detach every agent."""
+        for agent in self._by_token.values():
+            agent.end()
+        if self._serving:
+            await asyncio.wait(set(self._serving))
 
 
 class _Gate:
     """Checks the path, Host, Origin and token of each request; then the request belongs to an agent."""
 
-    def __init__(self, app: ASGIApp, sessions: AgentSessions, port: int) -> None:
-        self._app = app
-        self._sessions = sessions
+    def __init__(self, agents: _Agents, connections: Connections, port: int) -> None:
+        self._agents = agents
+        self._connections = connections
         hosts = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
         # No Origin is allowed: agent programs send none, and browsers always do.
         self._security = TransportSecurityMiddleware(TransportSecuritySettings(allowed_hosts=hosts))
@@ -105,12 +212,14 @@ class _Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request = Request(scope, receive)
-        response = await self._refusal(request, scope)
-        await (response or self._app)(scope, receive, send)
+        answer = await self._answer(Request(scope, receive), scope)
+        if isinstance(answer, Response):
+            await answer(scope, receive, send)
+        else:
+            await answer.manager.asgi_app(scope, receive, send)
 
-    async def _refusal(self, request: Request, scope: Scope) -> Response | None:
-        """The response that rejects a request; None to accept it for the agent put into `scope`."""
+    async def _answer(self, request: Request, scope: Scope) -> Response | _Agent:
+        """The agent to which a request belongs, or the response that rejects it."""
         if (refused := await self._security.validate_request(request)) is not None:
             return refused
         if request.url.path != PATH:
@@ -119,16 +228,14 @@ class _Gate:
         try:
             if scheme.lower() != "bearer":
                 raise Refused("The request has no bearer token.", ErrorCode.AGENT_UNKNOWN)
-            session = await self._sessions.of(token.strip())
+            agent = await self._agents.of(token.strip())
         except QuarterdeckError as error:
             if error.code is ErrorCode.AGENT_UNKNOWN:
                 return _problem(401, error.message, {"WWW-Authenticate": "Bearer"})
             # Of any other error its token is not the cause: it may come again with it.
             return _problem(503, error.message)
-        scope[_SESSION] = session
-        # The digest: the SDK compares it with the one that began the session, and may write it to its log.
-        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=token_digest(token), scopes=[]))
-        return None
+        self._connections.proved(scope, token_digest(token.strip()))
+        return agent
 
 
 def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:

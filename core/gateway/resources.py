@@ -17,9 +17,24 @@ _SCHEME = "quarterdeck://"
 MOST_LISTED = 200
 _LARGEST_SEQ = 1 << 63
 TEMPLATES = [
-    types.ResourceTemplate(name="device", uri_template=f"{_SCHEME}device/{{name}}", mime_type=_JSON),
-    types.ResourceTemplate(name="run", uri_template=f"{_SCHEME}run/{{ticket}}", mime_type=_JSON),
-    types.ResourceTemplate(name="entry", uri_template=f"{_SCHEME}entry/{{number}}", mime_type=_JSON),
+    types.ResourceTemplate(
+        name="device",
+        description="A device that you may use: its health, platform and tags.",
+        uri_template=f"{_SCHEME}device/{{name}}",
+        mime_type=_JSON,
+    ),
+    types.ResourceTemplate(
+        name="run",
+        description="A run of yours as it stands, by its ticket.",
+        uri_template=f"{_SCHEME}run/{{ticket}}",
+        mime_type=_JSON,
+    ),
+    types.ResourceTemplate(
+        name="entry",
+        description="An entry of the journal about a run of yours, by its number.",
+        uri_template=f"{_SCHEME}entry/{{number}}",
+        mime_type=_JSON,
+    ),
 ]
 
 
@@ -30,6 +45,7 @@ async def listed(session: AgentSession) -> types.ListResourcesResult:
         resources=[
             types.Resource(
                 name=escape_hidden(device.name, keep_lines=False),
+                description="A device that you may use: its health, platform and tags.",
                 uri=f"{_SCHEME}device/{quote(device.name, safe='')}",
                 mime_type=_JSON,
             )

@@ -6,6 +6,7 @@ It serves the protocol versions of the SDK: those with a handshake up to 2025-11
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
 from typing import Any
 
 import structlog
@@ -22,6 +23,8 @@ from core.gateway.agent_session import AgentSession
 from core.gateway.answers import error_answer
 from core.gateway.calls import RunStanding, ToolCalls
 from core.gateway.tools import BY_NAME, TOOLS, Arguments
+
+_MOST_FAULTS = 5
 
 log = structlog.get_logger(__name__)
 
@@ -122,10 +125,14 @@ def _arguments(params: types.CallToolRequestParams) -> Arguments:
     """
     tool = BY_NAME.get(params.name)
     if tool is None:
-        raise BadInput(f"There is no tool {params.name[:100]!r}; list the tools.", ErrorCode.UNKNOWN_TOOL)
+        near = get_close_matches(params.name[:100], BY_NAME, n=1)
+        hint = f"Did you mean {near[0]}?" if near else "A tool of a device is run by run_commands."
+        raise BadInput(f"There is no tool {params.name[:100]!r}. {hint}", ErrorCode.UNKNOWN_TOOL)
     try:
         return tool.arguments.model_validate(params.arguments or {})
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])[:200]
-        raise BadInput(f"{params.name}: {place}: {first['msg']}") from error
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        told = [
+            f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg']}" for fault in faults[:_MOST_FAULTS]
+        ]
+        raise BadInput(f"{params.name}: {'; '.join(told)}") from error

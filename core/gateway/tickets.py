@@ -45,7 +45,7 @@ class Tickets:
                 raise ValueError
         except (ValueError, binascii.Error) as error:
             raise BadInput(
-                "This is not a ticket of yours. Call wait_run without a ticket to list those that are open.",
+                "This is not a ticket of yours. Call wait_run without a ticket to list your runs.",
                 ErrorCode.NOT_FOUND,
             ) from error
         return run

@@ -12,7 +12,8 @@ from typing import Any
 from mcp import types
 from pydantic import BaseModel, ConfigDict, Field
 
-DEFAULT_WAIT, LONGEST_WAIT = 45.0, 240.0
+# Some agent programs give up a call after 5 s, and then never learn how their run stands.
+DEFAULT_WAIT, LONGEST_WAIT = 4.0, 240.0
 MOST_COMMANDS = 50
 
 
@@ -74,8 +75,10 @@ class RunBatch(Arguments):
 class WaitRun(Arguments):
     """Arguments of `wait_run`."""
 
-    ticket: str = Field(default="", description="leave out to list your open ones")
-    seconds: float = Field(default=DEFAULT_WAIT, ge=0, le=LONGEST_WAIT)
+    ticket: str = Field(default="", description="leave out to list your runs")
+    seconds: float = Field(
+        default=DEFAULT_WAIT, ge=0, le=LONGEST_WAIT, description="more only if your client waits so long"
+    )
 
 
 class CancelRun(Arguments):
@@ -163,7 +166,7 @@ TOOLS = (
         "wait_run",
         "Wait for a run; call it again while state is running or waiting, for hours if need be.",
         WaitRun,
-        {**_RUN, "open": "array"},
+        {**_RUN, "open": "array", "ended": "array"},
         _READS,
     ),
     ToolDefinition("cancel_run", "Cancel a run and withdraw its requests.", CancelRun, _RUN, _CANCELS),
@@ -176,6 +179,12 @@ TOOLS = (
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}
+
+
+# Of a schema: what tells an agent nothing, or what the gateway says itself when it is not kept.
+_LEFT_OUT = frozenset(
+    "title $defs maxLength minItems exclusiveMinimum additionalProperties propertyNames".split()
+)
 
 
 def _compact(schema: dict[str, Any]) -> dict[str, Any]:
@@ -192,8 +201,7 @@ def _compact(schema: dict[str, Any]) -> dict[str, Any]:
         kept = {
             key: walk(value)
             for key, value in node.items()
-            if key
-            not in ("title", "$defs", "maxLength", "minItems", "exclusiveMinimum", "additionalProperties")
+            if key not in _LEFT_OUT
             and not (key == "default" and value in ("", None, False, {}))
             and not (key == "description" and node.get("type") == "object")
         }

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import structlog
 
+from core.environment import settle
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.home import Home
 from core.service.exit_codes import exit_code_of
@@ -103,6 +104,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--home", help="the home to own (else QUARTERDECK_HOME, else the user's data folder)")
     parser.add_argument("--stay", action="store_true", help="stay when no client is attached")
     options = parser.parse_args(argv)
+    settle()
     try:
         home = Home.choose(options.home).create()
         with logging_to(home.log):

@@ -1,7 +1,7 @@
 """Repeated requests of agents: an agent that gave up waiting and asks again gets the run that it has.
 
 A request is repeated if it has the `request_id` of an earlier one, also of one before a restart of the
-service, or if the same agent has a run with the same devices, steps and arguments that has not ended.
+service, or if the same agent has a run of the same request on the same devices that has not ended.
 """
 
 from __future__ import annotations
@@ -15,59 +15,63 @@ from core.audit.entries import Kind
 from core.audit.events import RunStarted
 from core.audit.journal import Journal
 from core.audit.query import quoted
-from core.batch.models import Batch, Step, flatten
+from core.batch.models import Batch
 from core.batch.runner import Runner
 from core.errors import BadInput
+from core.token_formats import token_spans
 
 LONGEST_ID = 200
 _PAGE = 200
-
-SchemaOf = Callable[[str, str], Any]
 
 
 class AgentRequests:
     """Finds the run of a repeated request. One per service."""
 
-    def __init__(
-        self, runner: Runner, journal: Journal, digest: Callable[[Any], str], schema_of: SchemaOf
-    ) -> None:
-        """`digest` makes a keyed digest of a JSON value; `schema_of` returns a tool's schema on a device."""
+    def __init__(self, runner: Runner, journal: Journal, digest: Callable[[Any], str]) -> None:
+        """`digest` makes a keyed digest of a JSON value."""
         self._runner = runner
         self._journal = journal
         self._digest = digest
-        self._schema_of = schema_of
         # Held from looking for an earlier run until the new one is started.
         self.turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def digest_of(self, batch: Batch, devices: list[str], inputs: dict[str, Any]) -> str:
-        """Identifies what is requested: devices, steps, inputs, and arguments with their schemas' defaults.
+    def digest_of(self, batch: Batch, inputs: dict[str, Any]) -> str:
+        """Identifies what the agent has sent: targets, steps with their arguments, and inputs.
 
-        Keyed, because arguments may hold secrets, and this is written to the journal.
+        Nothing else counts: the schemas of tools and the devices that match are others when the service has
+        just started, and the same request must still be the same. Keyed, because arguments may hold secrets,
+        and this is written to the journal.
         """
         steps = [entry.model_dump(mode="json", by_alias=True) for entry in batch.steps]
-        arguments = {step.id: self._filled(step, devices[0]) for step in flatten(batch.steps)}
-        return self._digest(
-            [sorted(devices), steps_without_arguments(steps), arguments, batch.on_failure, inputs]
-        )
+        return self._digest([batch.targets, steps, batch.on_failure, inputs])
 
-    async def earlier(self, actor: str, request_id: str, digest: str) -> str | None:
+    async def earlier(self, actor: str, request_id: str, digest: str, devices: list[str]) -> str | None:
         """The run that the agent has for this request; None if the request is new.
 
+        Without a request id, the run must be under way on the same devices.
+
         Raises:
-            BadInput: the agent used this request id for something else.
+            BadInput: the agent used this request id for something else, or it is no id but a secret, which
+                would be written to the journal.
         """
         if len(request_id) > LONGEST_ID:
             raise BadInput(f"request_id has at most {LONGEST_ID} characters.")
+        if token_spans(request_id):
+            raise BadInput("request_id holds what looks like a token or key; choose an id without a secret.")
         if request_id:
             started = await self._with_id(actor, request_id)
             if started is not None:
                 run, known = started
                 if known != digest:
-                    raise BadInput(f"request_id {request_id!r} was used for another request.")
+                    raise BadInput(
+                        f"request_id {request_id!r} was used for another request. wait_run without a ticket "
+                        "lists your runs: look whether this was done before you ask with another one."
+                    )
                 return run
             return None
         for live in self._runner.active:
-            if live.actor == actor and live.request_digest == digest and not live.cancelled:
+            same = live.actor == actor and live.request_digest == digest
+            if same and sorted(live.devices) == sorted(devices) and not live.cancelled:
                 return live.id
         return None
 
@@ -87,25 +91,3 @@ class AgentRequests:
             before = page.next_before
             if before is None:
                 return None
-
-    def _filled(self, step: Step, device: str) -> dict[str, Any]:
-        schema = self._schema_of(device, step.tool)
-        properties = schema.get("properties") if isinstance(schema, dict) else None
-        if not isinstance(properties, dict):
-            return step.parameters
-        defaults = {
-            name: declared["default"]
-            for name, declared in properties.items()
-            if isinstance(declared, dict) and "default" in declared
-        }
-        return {**defaults, **step.parameters}
-
-
-def steps_without_arguments(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The steps of a batch as JSON without their arguments, which are compared with their defaults."""
-    return [
-        {"parallel": steps_without_arguments(step["parallel"])}
-        if "parallel" in step
-        else {key: value for key, value in step.items() if key != "with"}
-        for step in steps
-    ]

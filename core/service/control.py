@@ -13,6 +13,7 @@ from pydantic import Field
 
 import core
 from core.approvals.operator_keys import login_name
+from core.environment import of_the_session, without_secrets
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, error_from
 from core.fleet.models import FrozenModel
 from core.home import Home, HomeLock
@@ -85,7 +86,7 @@ async def ensure_service(
             if started is None and home.is_read_only:
                 raise home.not_writable() from error
             if started is None and not late:
-                started, told_from = _spawn(home, stay)
+                started, told_from = _spawn(home, stay, client)
                 starts += 1
             elif started is not None and (ended := started.poll()) is not None:
                 why = _why_it_ended(home, told_from, ended)
@@ -102,8 +103,10 @@ async def ensure_service(
         pause = min(pause * 1.3, POLL_AT_MOST)
 
 
-def _spawn(home: Home, stay: bool) -> tuple[subprocess.Popen[bytes], int]:
+def _spawn(home: Home, stay: bool, client: Client) -> tuple[subprocess.Popen[bytes], int]:
     """Start a service that outlives this process; also returns the offset of its output in the log.
+
+    From an agent's program it inherits nothing but what describes the user's session.
 
     Raises:
         BadInput: the log cannot be written.
@@ -116,7 +119,8 @@ def _spawn(home: Home, stay: bool) -> tuple[subprocess.Popen[bytes], int]:
         raise BadInput(f"The log {home.log} cannot be written: {error.strerror}.") from error
     # -P and an absolute path: Python must not import another `core` from the current folder.
     source = str(Path(core.__file__).resolve().parents[1])
-    known = os.environ.get("PYTHONPATH", "")
+    environment = of_the_session() if client == "agent" else without_secrets()
+    known = environment.get("PYTHONPATH", "")
     command = [sys.executable, "-P", "-m", "core.service", "--home", str(home.path)]
     with home.log.open("ab") as log:
         process = subprocess.Popen(
@@ -125,7 +129,7 @@ def _spawn(home: Home, stay: bool) -> tuple[subprocess.Popen[bytes], int]:
             stdout=log,
             stderr=log,
             cwd=home.path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, known)))},
+            env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, (source, known)))},
             start_new_session=True,
             close_fds=True,
         )

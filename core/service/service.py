@@ -164,7 +164,7 @@ class Service:
         self.garbage = GarbageCollector(lambda: self.busy)
         self.agent_connections = AgentConnections(journal.note_late, self.agent_changed)
         self.agent_activity = AgentActivity(journal)
-        self.agent_requests = AgentRequests(self.runner, journal, self.redactor.digest, self._schema_of)
+        self.agent_requests = AgentRequests(self.runner, journal, self.redactor.digest)
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateResults(journal, self.tasks, self.live_secrets)
         self.progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
@@ -296,10 +296,6 @@ class Service:
             self.hub.publish(AgentRemoved(name=actor.removeprefix(AGENT_PREFIX)))
         else:
             self.hub.publish(AgentChanged(agent=self.agent_state(agent)))
-
-    def _schema_of(self, device: str, tool: str) -> Any:
-        offered = self.fleet.offered(device, tool)
-        return offered.input_schema if offered is not None else None
 
     @property
     def busy(self) -> bool:

@@ -37,6 +37,7 @@ def test_agents_are_added_set_and_revoked_at_a_terminal(home: Home, tmp_path: Pa
         # Its standard input is at its end at once: it serves nothing, but the token was good.
         file = tmp_path / "token"
         file.write_text(token)
+        file.chmod(0o600)
         assert run(home, "gateway", "--as", "clerk", "--token-file", str(file)).code == 0
         assert run(home, "agents", "revoke", "clerk").code == 0
         revoked = run(home, "gateway", "--as", "clerk", "--token-file", str(file))
@@ -47,6 +48,7 @@ def test_agents_are_added_set_and_revoked_at_a_terminal(home: Home, tmp_path: Pa
 def test_what_cannot_be_served_is_said(home: Home, tmp_path: Path):
     file = tmp_path / "token"
     file.write_text("other.token")
+    file.chmod(0o600)
     for words in (
         ("gateway",),
         ("gateway", "--as", "clerk", "--http", "127.0.0.1:0"),

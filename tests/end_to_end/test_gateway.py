@@ -99,11 +99,11 @@ async def test_a_result_is_collected_by_another_connection_and_after_a_restart_o
     # The program is gone; its request is not.
     await approve(console, await next_approval(console), key)
     async with over_stdio(home, token) as client:
-        assert (await asked(client, "wait_run", ticket=ticket))["state"] == "done"
+        assert (await asked(client, "wait_run", seconds=45, ticket=ticket))["state"] == "done"
         await service.kill()
         async with service_process(home) as again:
             await until_online(await again.console())
-            assert (await asked(client, "wait_run", ticket=ticket))["state"] == "done"
+            assert (await asked(client, "wait_run", seconds=45, ticket=ticket))["state"] == "done"
             assert (await asked(client, "run_commands", **ask))["ticket"] == ticket
             changed = await client.call_tool(
                 "run_commands", touch(tmp_path / "other") | {"request_id": "one"}
@@ -111,6 +111,44 @@ async def test_a_result_is_collected_by_another_connection_and_after_a_restart_o
             assert changed.is_error
             assert changed.structured_content["error"]["code"] == "invalid_arguments"
     assert not (tmp_path / "other").exists()
+
+
+async def test_the_same_request_is_the_same_before_the_service_knows_the_tools_again(
+    home: Home, tmp_path: Path
+):
+    """The tool has arguments with defaults, which the service knows only while it knows the tool."""
+    home.create()
+    choose_channel(home, "process")
+    log = tmp_path / "log"
+    command = {"tool": "shell_execute", "arguments": {"command": f"echo x >> {log}"}}
+    ask = {"devices": "this-computer", "commands": [command], "request_id": "one"}
+    async with service_process(home) as process:
+        console = await process.console()
+        await console.approvals.register_operator(anna(home).operator)
+        await until_online(console)
+        token = await add_agent(console, anna(home))
+        async with over_stdio(home, token) as client:
+            ticket = (await asked(client, "run_commands", **ask))["ticket"]
+            await approve(console, await next_approval(console), anna(home))
+            assert (await asked(client, "wait_run", ticket=ticket, seconds=60))["state"] == "done"
+            await process.kill()
+            async with service_process(home) as again:
+                console = await again.console()
+                assert (await asked(client, "run_commands", **ask))["ticket"] == ticket
+                await until_online(console)
+                assert (await asked(client, "run_commands", **ask))["ticket"] == ticket
+    assert log.read_text() == "x\n"
+
+
+async def test_a_session_over_http_outlives_the_service(
+    home: Home, service: ServiceProcess, console: Console, token: str
+):
+    async with http_gateway(home) as url, over_http(url, token) as client:
+        assert (await asked(client, "list_devices"))["devices"]
+        await service.kill()
+        async with service_process(home) as again:
+            await until_online(await again.console())
+            assert (await asked(client, "list_devices"))["devices"]
 
 
 async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_anew(
@@ -121,7 +159,7 @@ async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_
         ticket = (await asked(client, "run_commands", **ask, request_id="one"))["ticket"]
         assert await console.approvals.list()
         # The agent waits while the service dies: it is told, and may wait again.
-        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket, "seconds": 45}))
         await asked(client, "list_devices")
         await service.kill()
         lost = await waits
@@ -131,7 +169,7 @@ async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_
         async with service_process(home) as again:
             fresh = await again.console()
             await until_online(fresh)
-            ended = await client.call_tool("wait_run", {"ticket": ticket})
+            ended = await client.call_tool("wait_run", {"ticket": ticket, "seconds": 45})
             told = ended.structured_content
             assert (ended.is_error, told["state"]) == (True, "interrupted")
             [result] = told["results"]
@@ -151,7 +189,7 @@ async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_
             anew = await asked(client, "run_commands", **ask, request_id="two")
             assert (anew["state"], anew["ticket"] != ticket) == ("waiting", True)
             await approve(fresh, await next_approval(fresh), key)
-            assert (await asked(client, "wait_run", ticket=anew["ticket"]))["state"] == "done"
+            assert (await asked(client, "wait_run", seconds=45, ticket=anew["ticket"]))["state"] == "done"
     assert (tmp_path / "made").exists()
 
 
@@ -160,14 +198,14 @@ async def test_an_agent_that_dies_while_it_waits_finds_its_request_again(
 ):
     async with connect(token) as client, asyncio.TaskGroup() as group:
         ticket = (await asked(client, "run_commands", **touch(tmp_path / "made")))["ticket"]
-        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket, "seconds": 45}))
         await asked(client, "list_devices")
         waits.cancel()
     # It has lost its ticket with its memory.
     async with connect(token) as client:
         assert [one["ticket"] for one in (await asked(client, "wait_run"))["open"]] == [ticket]
         await approve(console, await next_approval(console), key)
-        assert (await asked(client, "wait_run", ticket=ticket))["state"] == "done"
+        assert (await asked(client, "wait_run", seconds=45, ticket=ticket))["state"] == "done"
     assert (tmp_path / "made").exists()
 
 
@@ -177,7 +215,7 @@ async def test_what_a_person_decides_at_a_terminal_ends_the_agents_wait(
 ):
     async with over_stdio(home, token) as client, asyncio.TaskGroup() as group:
         ticket = (await asked(client, "run_commands", **touch(tmp_path / "made")))["ticket"]
-        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+        waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket, "seconds": 45}))
         listed = await asyncio.to_thread(run, home, "--json", "approvals", "list")
         [request] = listed.json["approvals"]
         decided = await asyncio.to_thread(

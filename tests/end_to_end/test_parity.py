@@ -147,7 +147,9 @@ async def by_gateway(home: Home, action: Action) -> dict[str, Any]:
         answer = await client.call_tool("run_commands", {"devices": action.device, "commands": [command]})
         value: dict[str, Any] = answer.structured_content
         if action.answer:
-            value = (await client.call_tool("wait_run", {"ticket": value["ticket"]})).structured_content
+            value = (
+                await client.call_tool("wait_run", {"ticket": value["ticket"], "seconds": 45})
+            ).structured_content
         if "error" in value:
             return envelope_json(
                 refused_envelope(action.device, action.tool, ErrorInfo.model_validate(value["error"]))
@@ -168,6 +170,8 @@ _IDS = [
 # request is known; `program` is the one that asked for an agent.
 _VARIES = frozenset(
     {
+        # An agent takes other next steps than a person.
+        "next",
         *("seq", "time", "duration_ms", "took_ms", "took_s", "execution_time"),
         *("asked_at", "expires_at", "remaining_s", "digest", "request_digest", "signature", "program"),
     }

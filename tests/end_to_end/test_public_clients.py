@@ -152,7 +152,7 @@ async def test_the_inspector_lists_reads_asks_and_collects(inspector: Inspector,
     asked = await inspector.call("run_commands", **touch(tmp_path / "made"))
     assert asked["state"] == "waiting"
     await approve(desk.console, await next_approval(desk.console), desk.key)
-    done = await inspector.call("wait_run", ticket=asked["ticket"])
+    done = await inspector.call("wait_run", seconds=45, ticket=asked["ticket"])
     assert done["state"] == "done"
     assert (tmp_path / "made").exists()
     read = await inspector.ask("resources/read", "--uri", f"quarterdeck://run/{asked['ticket']}")
@@ -161,7 +161,7 @@ async def test_the_inspector_lists_reads_asks_and_collects(inspector: Inspector,
 
     asked = await inspector.call("run_commands", **touch(tmp_path / "other"))
     await deny(desk.console, await next_approval(desk.console), desk.key, "Not on a Friday.")
-    denied = await inspector.call("wait_run", ticket=asked["ticket"])
+    denied = await inspector.call("wait_run", seconds=45, ticket=asked["ticket"])
     assert "Not on a Friday." in denied["results"][0]["error"]["message"]
     assert not (tmp_path / "other").exists()
 

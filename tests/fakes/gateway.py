@@ -136,7 +136,7 @@ async def asks_and_collects(client: Client, console: Console, key: OperatorKey, 
     approval = await next_approval(console)
     assert (approval.actor, approval.said) == ("agent:claude", "to see that it works")
     await approve(console, approval, key)
-    ended = await asked(client, "wait_run", ticket=waits["ticket"])
+    ended = await asked(client, "wait_run", seconds=45, ticket=waits["ticket"])
     assert ended["state"] == "done"
 
 

@@ -34,7 +34,7 @@ async def test_an_agent_waits_until_a_person_approves_or_denies_in_the_window(
         async with connect(bay.home, token, mode) as client, asyncio.TaskGroup() as group:
             for path in (made, other):
                 ticket = (await asked(client, "run_commands", **touch(path), reason="to see it"))["ticket"]
-                waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket}))
+                waits = group.create_task(client.call_tool("wait_run", {"ticket": ticket, "seconds": 45}))
                 await seen(screen.bar.approve.isEnabled)
                 assert not waits.done()
                 assert not path.exists()

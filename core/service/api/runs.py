@@ -271,8 +271,8 @@ class LocalRuns(ClientApi, RunsApi):
         self._check_asks(batch, devices)
         requests = self._service.agent_requests
         async with requests.turns[client.actor]:
-            digest = requests.digest_of(batch, devices, inputs.values)
-            earlier = await requests.earlier(client.actor, request_id, digest)
+            digest = requests.digest_of(batch, inputs.values)
+            earlier = await requests.earlier(client.actor, request_id, digest, devices)
             if earlier is not None:
                 return await self.get(earlier)
             self._service.agents.spend(client.actor, len(devices) * len(flatten(batch.steps)))

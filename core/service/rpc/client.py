@@ -22,6 +22,7 @@ import structlog
 from pydantic import BaseModel, TypeAdapter
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+from websockets.frames import CloseCode
 
 from core import __version__
 from core.errors import (
@@ -88,7 +89,8 @@ class RemoteConsole(Console):
     """The console API of a service in another process; created by `connect`.
 
     `closed` is set when the connection has ended, and `closed_reason` then holds the reason. Every later call
-    raises ServiceError (`service_unavailable`).
+    raises ServiceError (`service_unavailable`). `cut_off` is True if the service has ended the connection
+    because of this client: an agent that was stopped or revoked.
     """
 
     def __init__(self, connection: ClientConnection, welcome: protocol.Welcome, timeout: float) -> None:
@@ -104,6 +106,7 @@ class RemoteConsole(Console):
         self.welcome = welcome
         self.closed = asyncio.Event()
         self.closed_reason = ""
+        self.cut_off = False
 
     @classmethod
     async def connect(
@@ -240,6 +243,7 @@ class RemoteConsole(Console):
                 await asyncio.sleep(0)
         except ConnectionClosed as closed:
             reason = closed.rcvd.reason if closed.rcvd and closed.rcvd.reason else ""
+            self.cut_off = closed.rcvd is not None and closed.rcvd.code == CloseCode.POLICY_VIOLATION
             await self._end(reason or "The connection to the service was lost.")
         except (QuarterdeckError, ValueError, KeyError, TypeError) as error:
             await self._connection.close(1002)

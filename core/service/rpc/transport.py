@@ -16,7 +16,6 @@ import errno
 import hmac
 import json
 import os
-import secrets
 import socket
 import stat
 import struct
@@ -34,6 +33,7 @@ from websockets.http11 import Request, Response
 from core.errors import ErrorCode, ServiceError
 from core.files import write_atomic
 from core.home import FOLDERS_BY_NUMBER, LONGEST_ADDRESS, Home
+from core.tokens import new_token
 
 HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
 _UCRED = struct.Struct("3i")  # pid, uid, gid
@@ -112,7 +112,7 @@ class Endpoint:
     def _open_port(cls, path: Path) -> Endpoint:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.bind(("127.0.0.1", 0))
-        token = secrets.token_urlsafe(32)
+        token = new_token()
         body = json.dumps({"port": sock.getsockname()[1], "token": token})
         write_atomic(path, body)
         return cls(sock, path, path.lstat().st_ino, token)

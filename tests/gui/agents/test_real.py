@@ -68,7 +68,7 @@ async def test_an_agent_is_added_watched_paused_resumed_and_stopped(theme: Theme
             assert run.actor == "agent:clerk"
             [stopped] = await bay.entries(Kind.AGENT_STOPPED)
             assert stopped.body == {"agent": "clerk", "runs": [run.id], "connections": 1}
-            ended = await asked(client, "wait_run", ticket=waits["ticket"])
+            ended = await asked(client, "wait_run", seconds=45, ticket=waits["ticket"])
             assert ended["state"] == "cancelled"
             refused = await client.call_tool("run_commands", READS)
             assert refused.structured_content["error"]["code"] == "agent_paused"

@@ -23,6 +23,7 @@ from core.aip import connector
 from core.aip.connection_failures import (
     DialFault,
     ListenFault,
+    StrangerListens,
     dial_failure,
     listen_failure,
 )
@@ -67,6 +68,7 @@ CASES: list[tuple[Exception, DialFault, str]] = [
     (socket.gaierror(-2, "Name or service not known"), DialFault.UNKNOWN_HOST, "Name or service not known"),
     (UnicodeError("label too long"), DialFault.INVALID_HOST, "label too long"),
     (InvalidURI("ws://x", "bad"), DialFault.INVALID_HOST, "ws://x isn't a valid URI: bad"),
+    (StrangerListens("user 7 listens"), DialFault.STRANGER, "user 7 listens"),
     (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), DialFault.NOTHING_LISTENS, "refused"),
     (TimeoutError(), DialFault.TIMEOUT, "TimeoutError"),
     (TimeoutError(errno.ETIMEDOUT, "Connection timed out"), DialFault.TIMEOUT, "Connection timed out"),

@@ -139,7 +139,7 @@ async def test_who_waits_no_longer_for_a_folder_leaves_no_thread_with_it(
 def test_the_device_clients_memory_is_in_no_core_dump_and_its_programs_are_as_ever() -> None:
     asked = "import ctypes; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)"
     code = (
-        "import subprocess, sys; from core.device.__main__ import keep_memory_private; "
+        "import subprocess, sys; from core.environment import keep_memory_private; "
         f"keep_memory_private(); {asked}; subprocess.run([sys.executable, '-c', {asked!r}], check=True)"
     )
     done = subprocess.run(

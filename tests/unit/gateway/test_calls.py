@@ -10,12 +10,14 @@ import pytest
 from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
 from core.batch.models import Batch, Input, Step
+from core.gateway import calls, tools
+from core.home import Home
 from core.policy.agents import AgentSettings
 from core.policy.models import Profile
 from core.service.console import Console
 from tests.fakes.agents import add_agent
 from tests.fakes.desk import approve, deny, next_approval
-from tests.fakes.gateway import HERE, LEGACY, MODERN, Connect, asked, asks_and_collects, touch
+from tests.fakes.gateway import ASKS, HERE, LEGACY, MODERN, READS, Connect, asked, asks_and_collects, touch
 
 
 @pytest.mark.parametrize("mode", [LEGACY, MODERN])
@@ -33,7 +35,7 @@ async def test_a_denial_reaches_the_agent_with_the_operators_reason(
     async with connect(token) as client:
         waits = await asked(client, "run_commands", **touch(tmp_path / "made"))
         await deny(console, await next_approval(console), key, "Not on a Friday.")
-        ended = await client.call_tool("wait_run", {"ticket": waits["ticket"]})
+        ended = await client.call_tool("wait_run", {"ticket": waits["ticket"], "seconds": 45})
         assert ended.is_error
         [result] = ended.structured_content["results"]
         assert result["error"]["code"] == "denied_by_operator"
@@ -47,18 +49,13 @@ async def test_an_agent_that_gave_up_and_asks_again_does_not_do_it_twice(
     log = tmp_path / "log"
     command = {"tool": "shell_execute", "arguments": {"command": f"echo x >> {log}"}}
     ask: dict[str, Any] = {"devices": HERE, "commands": [command]}
-    filled = {"tool": "shell_execute", "arguments": {**command["arguments"], "timeout": 30}}
     async with connect(token) as client, connect(token) as other:
         first = await asked(client, "run_commands", **ask)
         again = await asked(other, "run_commands", **ask)
-        with_default = await asked(other, "run_commands", devices=HERE, commands=[filled])
         assert first["ticket"] == again["ticket"]
-        described = await asked(client, "describe_tool", device=HERE, tool="shell_execute")
-        if described["tool"]["arguments"]["properties"]["timeout"].get("default") == 30:
-            assert with_default["ticket"] == first["ticket"]
-        assert len(await console.approvals.list()) == len({first["ticket"], with_default["ticket"]})
+        assert len(await console.approvals.list()) == 1
         await approve(console, await next_approval(console), key)
-        assert (await asked(client, "wait_run", ticket=first["ticket"]))["state"] == "done"
+        assert (await asked(client, "wait_run", seconds=45, ticket=first["ticket"]))["state"] == "done"
     assert log.read_text() == "x\n"
 
 
@@ -175,3 +172,72 @@ async def test_targets_and_profile_limit_what_an_agent_sees_and_does(
         denied = await client.call_tool("run_commands", {"devices": HERE, "commands": change})
         assert denied.structured_content["results"][0]["error"]["code"] == "denied_by_policy"
     assert not await console.approvals.list()
+
+
+async def test_a_wait_ends_before_the_clients_do_that_wait_least_and_says_to_call_again(
+    connect: Connect, token: str, monkeypatch: pytest.MonkeyPatch
+):
+    """openai-agents gives a call up after 5 s, unless it is told otherwise."""
+    assert tools.WaitRun().seconds == tools.DEFAULT_WAIT < 5
+    assert calls.ANSWER_WITHIN < 5
+    async with connect(token) as client:
+        ticket = (await asked(client, "run_commands", **ASKS))["ticket"]
+        waits = await asked(client, "wait_run", seconds=0, ticket=ticket)
+    assert (waits["state"], ticket in waits["next"], "again" in waits["next"]) == ("waiting", True, True)
+
+
+async def test_a_cancel_that_worked_is_no_error(connect: Connect, token: str):
+    async with connect(token) as client:
+        ticket = (await asked(client, "run_commands", **ASKS))["ticket"]
+        cancelled = await client.call_tool("cancel_run", {"ticket": ticket})
+        assert (cancelled.structured_content["state"], cancelled.is_error) == ("cancelled", False)
+
+
+async def test_an_agent_whose_answer_was_lost_finds_the_run_that_has_ended(
+    connect: Connect, console: Console, key: OperatorKey, token: str
+):
+    other = await add_agent(console, key, "other")
+    async with connect(token) as client, connect(other) as others:
+        ticket = (await asked(client, "run_commands", **READS))["ticket"]
+        found = await asked(client, "wait_run")
+        assert (found["open"], [run["ticket"] for run in found["ended"]]) == ([], [ticket])
+        assert found["ended"][0]["state"] == "done"
+        assert (await asked(others, "wait_run"))["ended"] == []
+
+
+async def test_a_request_id_that_is_a_secret_is_refused_and_not_written(
+    connect: Connect, home: Home, token: str
+):
+    async with connect(token) as client:
+        refused = await client.call_tool("run_commands", READS | {"request_id": token})
+    assert refused.is_error
+    secret = token.rpartition(".")[2].encode()
+    kept = [path for path in home.path.rglob("*") if path.is_file()]
+    assert not [path for path in kept if secret in path.read_bytes()]
+
+
+async def test_saved_batches_name_only_devices_that_exist_for_the_agent(
+    connect: Connect, console: Console, key: OperatorKey, token: str
+):
+    step = Step(id="look", tool="get_system_info", parameters={"info_type": "memory"})
+    await console.runs.save_batch("both", Batch(name="both", targets=f"name:{HERE},name:vault", steps=[step]))
+    await console.runs.save_batch("hidden", Batch(name="hidden", targets="name:vault", steps=[step]))
+    async with connect(token) as client:
+        answer = await asked(client, "run_batch")
+        assert [(one["batch"], one["devices"]) for one in answer["batches"]] == [("both", [HERE])]
+        assert "vault" not in str(answer)
+        unknown = await client.call_tool("run_batch", {"batch": "bth"})
+        assert "Did you mean both?" in str(unknown)
+
+
+async def test_errors_come_with_a_next_step_that_an_agent_can_take(connect: Connect, token: str):
+    async with connect(token) as client:
+        waiting = (await asked(client, "run_commands", **ASKS))["waiting"]
+        assert "wait_run" in waiting[0]["error"]["next"]
+        typo = await client.call_tool("describe_tool", {"device": HERE, "tool": "shel_execute"})
+        assert "Did you mean shell_execute" in str(typo)
+        assert "search_tools" in typo.structured_content["error"]["next"]
+        assert "Did you mean run_commands?" in str(await client.call_tool("run_command", {}))
+        both = await client.call_tool("describe_tool", {})
+        assert "device: " in str(both)
+        assert "tool: " in str(both)
