@@ -28,6 +28,7 @@ from core.batch.cel_types import (
 )
 from core.batch.expression_reads import LARGEST_CONTEXT, MOST_READ, Reads, TooCostly, reads_of, size_of
 from core.batch.models import Input
+from core.batch.step_values import filled, unfit_for_arguments
 from core.errors import BadInput
 
 LONGEST = 2_000
@@ -50,7 +51,8 @@ class StepFacts:
     """What expressions read of a step on one device.
 
     `status` is AIP's, `state` a `CellState`, `verdict` and `error` (an error code) are empty where there is
-    none. `result` is None where there is none; reading a field of it then is an `ExpressionError`.
+    none. `result` is that of `core.batch.step_values.readable_value`, None where there is none; reading a
+    field of it then is an `ExpressionError`.
     """
 
     state: str
@@ -142,12 +144,17 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The values for one evaluation. `result` is read only by expectations."""
+    """The values for one evaluation. `result` is read only by expectations.
+
+    `texts` has, by blob, the large texts of results that `Expression.cut` holds; None where no result has
+    one.
+    """
 
     inputs: Mapping[str, Any]
     steps: Mapping[str, StepFacts]
     device: DeviceFacts
     result: Any = None
+    texts: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +170,15 @@ class Reference:
 class Expression:
     """A compiled expression. `result_type` is CEL's name in small letters: bool, int, double, string, dyn, …
 
-    `secret`: it reads a secret input, so its value must not be shown or journalled.
+    `secret`: it reads a secret input, so its value must not be shown or journalled. `argument`: its value
+    goes into an argument, so it must read nothing that is masked.
     """
 
     text: str
     references: tuple[Reference, ...]
     result_type: str
     secret: bool
+    argument: bool
     _program: Any = field(repr=False)
     _reads: Reads = field(repr=False)
 
@@ -179,8 +188,12 @@ class Expression:
         Raises:
             ExpressionError: a value it needs is missing, a type is wrong, or a bound is exceeded.
         """
-        data = self._cut(context)
+        data = self.cut(context)
         try:
+            if context.texts is not None:
+                data = filled(data, context.texts)
+            if self.argument:
+                _check_fit(data)
             self._check_cost(data)
             answer = self._program.eval(data=data)
             return _json_of(answer)
@@ -189,7 +202,8 @@ class Expression:
                 raise ExpressionError("it cannot be evaluated; the reason may hold a secret") from None
             raise ExpressionError(self._why_not(str(error), context)) from None
 
-    def _cut(self, context: Context) -> dict[str, Any]:
+    def cut(self, context: Context) -> dict[str, Any]:
+        """The part of the context that it reads, by variable; large texts in it are not loaded."""
         data: dict[str, Any] = {}
         for name, part in self._reads.roots.fields.items():
             if name == STEPS:
@@ -256,7 +270,14 @@ def compile_expression(text: str, scope: Scope) -> Expression:
     checked = _compiled(environment, text, types)
     inputs = scope.declarations.inputs
     secret = any(reference.path[0] == INPUTS and inputs[reference.path[1]].secret for reference in references)
-    return Expression(text, references, checked.return_type().name().lower(), secret, program, reads)
+    kind = checked.return_type().name().lower()
+    return Expression(text, references, kind, secret, scope.secrets, program, reads)
+
+
+def _check_fit(data: Mapping[str, Any]) -> None:
+    for step, facts in data.get(STEPS, {}).items():
+        if why := unfit_for_arguments(facts.get(RESULT)):
+            raise ExpressionError(f"{STEPS}.{step}.{RESULT} {why}")
 
 
 @cache

@@ -27,6 +27,7 @@ from core.batch.models import (
     flatten,
     rows,
 )
+from core.batch.step_values import readable_value
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
@@ -294,7 +295,7 @@ def step_facts(cell: Cell, earlier: CommandResult | None = None) -> StepFacts:
         state=cell.state.value,
         status=result.status.value,
         verdict=result.verdict.value,
-        result=result.result,
+        result=readable_value(result),
         error=result.error.code.value if result.error else "",
         duration_ms=result.duration_ms,
         attempts=cell.attempts,

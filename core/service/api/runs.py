@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -13,7 +14,13 @@ from core.audit.entries import Kind
 from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
 from core.audit.query import quoted
-from core.batch.expression_trial import AskedExpression, ExpressionTrials, Known, try_expressions
+from core.batch.expression_trial import (
+    AskedExpression,
+    ExpressionTrials,
+    Known,
+    parts_read,
+    try_expressions,
+)
 from core.batch.expressions import DeviceFacts
 from core.batch.held_values import steps_read
 from core.batch.history import rebuild_run
@@ -37,6 +44,7 @@ from core.batch.run_compare import RunComparison, compare_runs, joined
 from core.batch.run_state import ActiveRun, already_resumed, settled
 from core.batch.runner import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
+from core.batch.step_values import load_texts
 from core.batch.templates import compile_batch
 from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
@@ -94,7 +102,10 @@ class LocalRuns(ClientApi, RunsApi):
     async def try_expressions(
         self, batch: Batch, step: str, asked: list[AskedExpression]
     ) -> ExpressionTrials:
-        return try_expressions(batch, step, asked, await self._known(batch))
+        known = await self._known(batch)
+        if parts := parts_read(batch, step, asked, known):
+            known = replace(known, texts=await load_texts(parts, self._service.journal.get_blob))
+        return try_expressions(batch, step, asked, known)
 
     async def _known(self, batch: Batch) -> Known:
         """The tools of the devices that a batch is for, and its latest run on one of them."""

@@ -1,0 +1,209 @@
+"""Batch files as people write them, each run by a service on a real device process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.batch.batch_file import read_batch
+from core.batch.expression_trial import AskedExpression
+from core.batch.models import Cell, Run, RunState
+from core.errors import ErrorCode
+from core.home import Home
+from core.service.local_console import LocalConsole
+from core.service.service import Service
+from tests.fakes.desk import open_service
+from tests.fakes.signing import accepted
+
+PATIENCE = 120.0
+EVERYTHING_RUNS = """
+profile = "trusted"
+
+[[rule]]
+id = "lab"
+decision = "allow"
+risk = ["low", "medium", "high"]
+reason = "These batches change nothing but the folder of their test."
+"""
+TOKEN = "ghp_" + "a1B2" * 9
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def service(home: Home, work: Path) -> AsyncIterator[Service]:
+    (home.create().path / "device.toml").write_text(f'roots = ["{work}"]\n')
+    await accepted(home, EVERYTHING_RUNS)
+    async with open_service(home) as service:
+        yield service
+
+
+def console_of(service: Service) -> LocalConsole:
+    return LocalConsole(service, "operator:anna")
+
+
+async def ran(service: Service, work: Path, text: str, **inputs: Any) -> Run:
+    """Run a batch file to its end; `WORK` in it is the folder of the test."""
+    batch = read_batch(text.replace("WORK", str(work)), "batch.yaml")
+    console = console_of(service)
+    run = await console.runs.start(batch, inputs=inputs)
+    return await console.runs.wait(run.summary.id, PATIENCE)
+
+
+def cells(run: Run) -> dict[str, Cell]:
+    return {cell.step: cell for cell in run.cells}
+
+
+def states(run: Run) -> dict[str, str]:
+    return {cell.step: cell.state.value for cell in run.cells}
+
+
+def failure(run: Run, step: str) -> tuple[ErrorCode, str]:
+    result = cells(run)[step].result
+    assert result is not None
+    assert result.error is not None
+    return result.error.code, result.error.message
+
+
+COPY = """
+name: copy
+steps:
+  - {id: r, tool: read_file, with: {file_path: "WORK/big.conf"}}
+  - id: w
+    tool: write_file
+    with: {file_path: "WORK/copy2.conf", content: "# copy\\n${{ steps.r.result.content }}", mode: overwrite}
+  - id: whole
+    tool: write_file
+    with: {file_path: "WORK/copy3.conf", content: "${{ steps.r.result.content }}", mode: overwrite}
+"""
+
+
+class TestLargeTexts:
+    async def test_a_file_that_a_batch_copies_is_the_file_at_any_size_up_to_a_megabyte(self, service, work):
+        lines = "".join(f"line {number} ä\n" for number in range(11_000))
+        assert len(lines.encode()) > 130_000
+        for content in (lines, lines[:40_000], lines[:70_000]):
+            (work / "big.conf").write_text(content)
+            run = await ran(service, work, COPY)
+            assert states(run) == {"r": "done", "w": "done", "whole": "done"}
+            assert (work / "copy2.conf").read_text() == "# copy\n" + content
+            assert (work / "copy3.conf").read_text() == content
+
+    async def test_an_expectation_looks_into_the_whole_text(self, service, work):
+        (work / "big.conf").write_text("".join(f"line {number}\n" for number in range(9_000)))
+        check = "name: check\nsteps:\n  - id: a\n    tool: shell_execute\n"
+        check += "    with: {command: 'cat WORK/big.conf'}\n"
+        found = await ran(
+            service, work, f"""{check}    expect: "${{{{ result.stdout.contains('line 8999') }}}}"\n"""
+        )
+        assert states(found) == {"a": "done"}
+        missing = await ran(
+            service, work, f"""{check}    expect: "${{{{ result.stdout.contains('line 9000') }}}}"\n"""
+        )
+        assert failure(missing, "a")[0] is ErrorCode.EXPECTATION_FAILED
+
+    async def test_a_text_beyond_what_an_expression_reads_is_an_error_and_never_its_reference(
+        self, service, work
+    ):
+        run = await ran(
+            service,
+            work,
+            """
+name: size
+steps:
+  - {id: a, tool: shell_execute, with: {command: "head -c 3000000 /dev/zero | tr '\\\\0' x"}}
+  - {id: b, tool: shell_execute, with: {command: "echo ${{ size(steps.a.result.stdout) }} > WORK/size.txt"}}
+""",
+        )
+        code, message = failure(run, "b")
+        assert code is ErrorCode.INVALID_ARGUMENTS
+        assert "it reads" in message
+        assert "allowed are 1,048,576" in message
+        assert not (work / "size.txt").exists()
+
+    async def test_a_resumed_run_reads_the_text_of_the_first_run_also_after_a_restart(
+        self, home, service, work
+    ):
+        content = "".join(f"line {number}\n" for number in range(9_000))
+        (work / "big.conf").write_text(content)
+        text = COPY.replace("WORK/copy2.conf", "WORK/none/copy2.conf")
+        run = await ran(service, work, text)
+        assert states(run) == {"r": "done", "w": "failed", "whole": "not_started"}
+        await service.close()
+        (work / "none").mkdir()
+        (work / "big.conf").write_text("another file by now")
+        async with open_service(home) as again:
+            console = console_of(again)
+            resumed = await console.runs.resume(run.summary.id)
+            resumed = await console.runs.wait(resumed.summary.id, PATIENCE)
+        assert resumed.summary.state is RunState.DONE
+        assert (work / "none" / "copy2.conf").read_text() == "# copy\n" + content
+
+    async def test_the_builder_tries_expressions_on_the_whole_text(self, service, work):
+        (work / "big.conf").write_text("".join(f"line {number}\n" for number in range(9_000)))
+        await ran(service, work, COPY)
+        batch = read_batch(COPY.replace("WORK", str(work)), "batch.yaml")
+        asked = [
+            AskedExpression(place="with", text="${{ size(steps.r.result.content) }}"),
+            AskedExpression(place="when", text="${{ steps.r.result.content.contains('line 8999') }}"),
+        ]
+        answer = await console_of(service).runs.try_expressions(batch, "w", asked)
+        assert [trial.value for trial in answer.trials] == [
+            str((work / "big.conf").stat().st_size),
+            "true",
+        ]
+        shown = {readable.path: readable for readable in answer.readable}
+        assert shown["steps.r.result.content"].value.startswith('"line 0\\nline 1')
+
+
+class TestMasks:
+    @pytest.mark.parametrize("padding", [0, 70_000])
+    async def test_a_masked_secret_is_never_written_into_a_file(self, service, work, padding):
+        secret = f"token={TOKEN}\nurl=postgres://u:secretpw@h/db\n"
+        (work / "app.env").write_text(secret + "x\n" * padding)
+        run = await ran(
+            service,
+            work,
+            """
+name: env
+steps:
+  - {id: r, tool: read_file, with: {file_path: "WORK/app.env"}}
+  - id: w
+    tool: write_file
+    with:
+      file_path: "WORK/app.env.new"
+      content: "${{ steps.r.result.content }}debug=true\\n"
+      mode: overwrite
+""",
+        )
+        assert states(run) == {"r": "done", "w": "failed"}
+        code, message = failure(run, "w")
+        assert code is ErrorCode.INVALID_ARGUMENTS
+        assert "steps.r.result holds a masked secret (•••)" in message
+        assert not (work / "app.env.new").exists()
+
+    async def test_a_part_without_a_mask_goes_on_and_conditions_read_what_is_shown(self, service, work):
+        (work / "app.env").write_text(f"token={TOKEN}\n")
+        run = await ran(
+            service,
+            work,
+            """
+name: env
+steps:
+  - {id: r, tool: shell_execute, with: {command: "cat WORK/app.env"}}
+  - id: w
+    tool: write_file
+    when: "${{ steps.r.result.stdout.startsWith('token=') }}"
+    with: {file_path: "WORK/code.txt", content: "code ${{ steps.r.result.exit_code }}", mode: overwrite}
+""",
+        )
+        assert states(run) == {"r": "done", "w": "done"}
+        assert (work / "code.txt").read_text() == "code 0"
