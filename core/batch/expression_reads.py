@@ -125,10 +125,14 @@ def size_of(value: Any) -> int:
 
 @dataclass(slots=True)
 class Reads:
-    """Everything that one expression reads. `places` has each path that it names, with its offset."""
+    """Everything that one expression reads. `places` has each path that it names, with its offset.
+
+    `keys` has the offsets of constant names in brackets, as in `steps["check-disk"]`, with the names.
+    """
 
     roots: Part = field(default_factory=Part)
     places: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
+    keys: list[tuple[int, str]] = field(default_factory=list)
     bounds: set[Bound] = field(default_factory=set)
     element_uses: int = 0
 
@@ -186,7 +190,7 @@ class _Finder:
             case Select():
                 return self._selected(node)
             case Call(function=function, arguments=(target, index)) if function == INDEX:
-                return self._indexed(target, index)
+                return self._indexed(target, index, node.at)
             case Call(function=function, arguments=(target,)) if function == SIZE:
                 place = self._place(target)
                 if place is not None:
@@ -216,15 +220,19 @@ class _Finder:
         if place is None:
             return None
         inner = place.inner(place.part.field_part(node.field), node.field)
-        names = tuple(step for step in inner.path if isinstance(step, str))
-        if inner.exact and len(names) == len(inner.path):
-            self.reads.places.append((names, node.at))
+        self._note(inner, node.at)
         if node.test_only:
             inner.part.sized = True
             return None
         return inner
 
-    def _indexed(self, target: Syntax, index: Syntax) -> _Place | None:
+    def _note(self, place: _Place, at: int) -> None:
+        """Note a path of names alone."""
+        names = tuple(step for step in place.path if isinstance(step, str))
+        if place.exact and len(names) == len(place.path):
+            self.reads.places.append((names, at))
+
+    def _indexed(self, target: Syntax, index: Syntax, at: int) -> _Place | None:
         place = self._place(target)
         constant = index.value if isinstance(index, Constant) else None
         if not isinstance(index, Constant):
@@ -232,7 +240,10 @@ class _Finder:
         if place is None:
             return None
         if isinstance(constant, str):
-            return place.inner(place.part.field_part(constant), constant)
+            self.reads.keys.append((index.at, constant))
+            inner = place.inner(place.part.field_part(constant), constant)
+            self._note(inner, at)
+            return inner
         if constant is None or constant < 0:
             self._limit(place)
             return place.inner(place.part.element_part(None), None)

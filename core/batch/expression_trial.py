@@ -6,13 +6,12 @@ Nothing is sent and nothing is journalled. What reads a secret input has no valu
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from core.batch.cel_types import described_fields, kind_words
+from core.batch.cel_types import described_fields, is_selectable, kind_words
 from core.batch.expressions import (
     DEVICE,
     INPUTS,
@@ -39,7 +38,6 @@ MOST_ASKED = 50
 LONGEST_VALUE = 2_000
 _LONGEST_EXAMPLE = 120
 _DEEPEST = 5
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STEP_FIELDS = {
     "status": "text",
     "state": "text",
@@ -200,10 +198,10 @@ def _values(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
 
 def _joined(path: str, *names: str) -> str:
     for name in names:
-        plain = name == "[0]" or _IDENTIFIER.fullmatch(name)
-        path += (
-            name if name == "[0]" else f".{name}" if plain else f"[{json.dumps(name, ensure_ascii=False)}]"
-        )
+        if name == "[0]":
+            path += name
+        else:
+            path += f".{name}" if is_selectable(name) else f"[{json.dumps(name, ensure_ascii=False)}]"
     return path
 
 

@@ -24,6 +24,8 @@ from core.batch.cel_types import (
     MessageTypes,
     cel_library,
     cel_type,
+    checked_name,
+    is_selectable,
     new_environment,
 )
 from core.batch.expression_reads import LARGEST_CONTEXT, MOST_READ, Reads, TooCostly, reads_of, size_of
@@ -258,7 +260,10 @@ def compile_expression(text: str, scope: Scope) -> Expression:
         text.encode()
     except UnicodeEncodeError as error:
         raise ExpressionError(f"this is not Unicode: {error.reason}") from error
-    program = _compiled(_untyped_environment(), text)
+    try:
+        program = _compiled(_untyped_environment(), text)
+    except ExpressionError as error:
+        raise _name_behind_dot(text, scope) or error from None
     try:
         reads = reads_of(read_syntax(program.serialize()))
     except TooCostly as error:
@@ -267,7 +272,7 @@ def compile_expression(text: str, scope: Scope) -> Expression:
     for reference in references:
         _check_reference(reference, scope)
     environment, types = scope.declarations.environment(scope.result_of)
-    checked = _compiled(environment, text, types)
+    checked = _compiled(environment, _for_checker(text, reads), types)
     inputs = scope.declarations.inputs
     secret = any(reference.path[0] == INPUTS and inputs[reference.path[1]].secret for reference in references)
     kind = checked.return_type().name().lower()
@@ -284,6 +289,31 @@ def _check_fit(data: Mapping[str, Any]) -> None:
 def _untyped_environment() -> Any:
     dyn = cel_library().Type.DYN
     return new_environment(dict.fromkeys((INPUTS, STEPS, DEVICE, RESULT), dyn))
+
+
+_KEY = re.compile(r"""(?:"[^"\\\n]*"|'[^'\\\n]*')\s*\]""")
+
+
+def _for_checker(text: str, reads: Reads) -> str:
+    """The text with `["name"]` as the `.name` that the checker knows; what follows stays at its place."""
+    for at, name in reads.keys:
+        key, opened = _KEY.match(text, at), text.rfind("[", 0, at)
+        if key is not None and not text[opened + 1 : at].strip():
+            selected = f".{checked_name(name)}"
+            text = text[:opened] + selected.ljust(key.end() - opened) + text[key.end() :]
+    return text
+
+
+def _name_behind_dot(text: str, scope: Scope) -> ExpressionError | None:
+    """The error of a text that cannot be compiled, if it reads a name with a dot that cannot be read so."""
+    names = [(STEPS, step) for step in scope.steps]
+    names += [(INPUTS, name) for name in scope.declarations.inputs]
+    for root, name in names:
+        found = None if is_selectable(name) else re.search(rf"\b{root}\.{re.escape(name)}(?![\w-])", text)
+        if found is not None:
+            what = f'the name {name} cannot stand behind a dot; write {root}["{name}"]'
+            return ExpressionError(what, *_place_in(text, found.start()))
+    return None
 
 
 def _references(text: str, reads: Reads) -> tuple[Reference, ...]:

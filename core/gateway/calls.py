@@ -13,7 +13,7 @@ from mcp import types
 from core.batch.inputs import inputs_schema
 from core.batch.models import OPEN_STATES, Batch, Parallel, Run, RunSummary, Step
 from core.dispatch.models import CommandResult, Evidence
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.models import Device, ToolDescription
 from core.gateway import tools
 from core.gateway.agent_session import AgentSession
@@ -28,6 +28,7 @@ from core.gateway.answers import (
 )
 from core.service.envelope import Envelope
 from core.service.pages import every_result, whole_run
+from core.service.rpc.client import RemoteConsole
 
 ANSWER_WITHIN = 10.0
 """Seconds in which a run that needs no approval is answered at once."""
@@ -162,10 +163,7 @@ class ToolCalls:
         console = await self._session.console()
         if not asked.batch:
             names = await console.runs.batch_names()
-            batches = [await console.runs.load_batch(name) for name in names]
-            return answer(
-                {"batches": [batch_item(name, one) for name, one in zip(names, batches, strict=True)]}
-            )
+            return answer({"batches": [await _saved_item(console, name) for name in names]})
         batch = await console.runs.load_batch(asked.batch)
         if asked.devices:
             device = await self._device(asked.devices)
@@ -276,6 +274,14 @@ def tool_item(described: ToolDescription) -> Item:
         "health": described.health.value,
         "changed": tool.changed,
     }
+
+
+async def _saved_item(console: RemoteConsole, name: str) -> Item:
+    """A saved batch as an operation; of one that cannot be read, what is wrong with it."""
+    try:
+        return batch_item(name, await console.runs.load_batch(name))
+    except QuarterdeckError as error:
+        return {"batch": name, "problem": error.message}
 
 
 def batch_item(name: str, batch: Batch) -> Item:

@@ -11,7 +11,7 @@ import pytest
 from core.batch.batch_file import read_batch
 from core.batch.expression_trial import AskedExpression
 from core.batch.models import Cell, Run, RunState
-from core.errors import ErrorCode
+from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.service.local_console import LocalConsole
 from core.service.service import Service
@@ -207,3 +207,39 @@ steps:
         )
         assert states(run) == {"r": "done", "w": "done"}
         assert (work / "code.txt").read_text() == "code 0"
+
+
+class TestStepIds:
+    async def test_a_step_id_with_a_dash_or_a_word_of_cel_is_read_in_brackets(self, service, work):
+        run = await ran(
+            service,
+            work,
+            """
+name: dashes
+steps:
+  - {id: check-disk, tool: get_system_info, with: {info_type: disk}}
+  - {id: in, tool: get_system_info, with: {info_type: memory}}
+  - id: b
+    tool: shell_execute
+    when: '${{ steps["in"].result.total_bytes > 0 }}'
+    with: {command: "echo ${{ steps['check-disk'].result.filesystems[0].mount_point }} > WORK/mount.txt"}
+""",
+        )
+        assert states(run) == {"check-disk": "done", "in": "done", "b": "done"}
+        filesystems = cells(run)["check-disk"].result.result["filesystems"]
+        assert (work / "mount.txt").read_text().strip() == filesystems[0]["mount_point"]
+
+    def test_an_id_that_cannot_stand_behind_a_dot_is_said_to_be_written_in_brackets(self):
+        for written, name in (("steps.check-disk.result.x", "check-disk"), ("steps.in.result.x", "in")):
+            text = f"""
+name: dashes
+steps:
+  - {{id: {name}, tool: look}}
+  - {{id: b, tool: look, when: "${{{{ {written} == 1 }}}}"}}
+"""
+            with pytest.raises(BadInput) as refused:
+                read_batch(text, "dashes.yaml")
+            assert (
+                f'the name {name} cannot stand behind a dot; write steps["{name}"]' in refused.value.message
+            )
+            assert refused.value.message.startswith("dashes.yaml:5:")

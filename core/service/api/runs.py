@@ -51,6 +51,7 @@ from core.canonical_json import canonical_bytes
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, Refused
+from core.fleet.models import Device
 from core.service.alternatives import FailedCall, alternatives_to
 from core.service.api.client import Client, ClientApi
 from core.service.api.devices import matching_devices
@@ -87,7 +88,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
         service = self._service
         check_given(batch, inputs or {})
-        devices = matching_devices(self._client, batch.targets)
+        devices = self._targets(batch)
         names = [device.name for device in devices]
         planner = Planner(
             batch, inputs or {}, service.dispatcher, RunDevices(service.fleet), self._client.actor
@@ -145,7 +146,7 @@ class LocalRuns(ClientApi, RunsApi):
         said: str = "",
         request_id: str = "",
     ) -> Run:
-        devices = [device.name for device in matching_devices(self._client, batch.targets)]
+        devices = [device.name for device in self._targets(batch)]
         if not devices:
             raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
         if expected_devices is not None and sorted(expected_devices) != sorted(devices):
@@ -155,6 +156,16 @@ class LocalRuns(ClientApi, RunsApi):
             )
         given = self._inputs(batch, inputs or {})
         return await self._begin(batch, devices, "batch", said, request_id, given)
+
+    def _targets(self, batch: Batch) -> list[Device]:
+        """The devices that a batch is for; an empty filter, which matches every device, is no target.
+
+        Raises:
+            BadInput: the filter is malformed or empty.
+        """
+        if not batch.targets.strip():
+            raise BadInput("No devices are named. Name them, such as tag:lab; name:* is every device.")
+        return matching_devices(self._client, batch.targets)
 
     def _inputs(self, batch: Batch, given: dict[str, Any]) -> Inputs:
         values = check_inputs(batch, given)

@@ -71,7 +71,7 @@ async def play(batch: Batch, devices: list[str], ends: list[str], cancel_at: int
     return run.whole(), house
 
 
-# The run is cancelled while an approved request, whose contract changed meanwhile, is about to be asked again.
+# The run is cancelled while an approved request, whose contract changed, is about to be asked again.
 @example(
     batch=Batch.model_validate(
         {
