@@ -246,7 +246,21 @@ def new_environment(variables: Mapping[str, Any], messages: MessageTypes | None 
         for operands in ("int,double", "double,int")
     }
     pool = messages.pool() if messages is not None else None
-    return cel.NewEnv(pool, _configuration(), variables=dict(variables), function_impls=mixed)
+    return cel.NewEnv(
+        pool,
+        _configuration(),
+        variables=dict(variables),
+        extensions=_extensions(),
+        function_impls=mixed,
+    )
+
+
+@cache
+def _extensions() -> tuple[Any, ...]:
+    """CEL's functions for texts, numbers and encodings; cel-expr-python 0.1.3 has none for lists."""
+    from cel_expr_python.ext import ext_encoders, ext_math, ext_strings
+
+    return ext_strings.ExtStrings(), ext_math.ExtMath(), ext_encoders.ExtEncoders()
 
 
 @cache

@@ -13,7 +13,19 @@ from typing import Any
 
 import orjson
 
-from core.batch.cel_syntax import ADD, INDEX, SIZE, Call, Collection, Constant, Loop, Name, Select, Syntax
+from core.batch.cel_syntax import (
+    ADD,
+    INDEX,
+    SIZE,
+    SPLIT,
+    Call,
+    Collection,
+    Constant,
+    Loop,
+    Name,
+    Select,
+    Syntax,
+)
 
 MOST_LOOPS_DEEP = 2
 MOST_APPENDED = 1_000
@@ -84,16 +96,23 @@ class Part:
         return [self.cut(value) for value in values]
 
 
+# Their texts have at most as many pieces as the text that they are given.
+_KEEPS_PIECES = frozenset({"trim"})
+
 Path = tuple[str | int, ...]
 """Names of fields and numbers of elements, from a variable on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A limit of a value that is checked before an evaluation: elements of a list, or bytes of JSON."""
+    """A limit of a value that is checked before an evaluation: elements of a list, or bytes of JSON.
+
+    With `separator` it is the pieces into which a text is split.
+    """
 
     path: Path
     elements: bool = False
+    separator: str = ""
 
     def check(self, data: Mapping[str, Any]) -> None:
         """Raise TooCostly if the value in `data` exceeds the limit."""
@@ -104,7 +123,11 @@ class Bound:
             except (KeyError, IndexError, TypeError):
                 return
         shown = ".".join(map(str, self.path))
-        if self.elements:
+        if self.separator:
+            pieces = value.count(self.separator) + 1 if isinstance(value, str) else 0
+            if pieces > MOST_APPENDED:
+                raise TooCostly(f"{shown} has {pieces:,} pieces; map and filter take {MOST_APPENDED:,}")
+        elif self.elements:
             if isinstance(value, dict | list) and len(value) > MOST_APPENDED:
                 raise TooCostly(f"{shown} has {len(value):,} elements; map and filter take {MOST_APPENDED:,}")
         elif isinstance(value, str | list | dict) and (size := size_of(value)) > LARGEST_IN_LOOP:
@@ -269,10 +292,25 @@ class _Finder:
     def _limit_list(self, loop: Loop, source: _Place | None) -> None:
         if source is not None and source.exact:
             self.reads.bounds.add(Bound(source.path, elements=True))
+        elif (pieces := self._pieces(loop.source)) is not None:
+            self.reads.bounds.add(pieces)
         elif not isinstance(loop.source, Collection) and not (
             isinstance(loop.source, Loop) and loop.source.builds_list
         ):
-            raise TooCostly("map and filter run over a list that is named by a path", loop.at)
+            what = "map and filter run over a list that is named by a path, or over the split text of a path"
+            raise TooCostly(what, loop.at)
+
+    def _pieces(self, source: Syntax) -> Bound | None:
+        """The bound of `path.split("…")`, whose pieces can be counted before; None for any other list."""
+        if not (isinstance(source, Call) and source.function == SPLIT and len(source.arguments) > 1):
+            return None
+        text, separator = source.arguments[0], source.arguments[1]
+        while isinstance(text, Call) and text.function in _KEEPS_PIECES and text.arguments:
+            text = text.arguments[0]
+        place = self._place(text)
+        if place is None or not place.exact or not isinstance(separator, Constant) or not separator.value:
+            return None
+        return Bound(place.path, separator=str(separator.value))
 
     def _use_body(self, loop: Loop, element: _Place) -> None:
         outer = self._variables

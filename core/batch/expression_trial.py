@@ -46,7 +46,7 @@ _STEP_FIELDS = {
     "duration_ms": "number",
     "attempts": "whole number",
 }
-_DEVICE_FIELDS = {"name": "text", "tags": "list", "platform": "text", "os": "text"}
+_DEVICE_FIELDS = {"name": "text", "tags": "list", "platform": "text", "os": "text", "os_name": "text"}
 
 
 class Readable(FrozenModel):

@@ -1,7 +1,7 @@
 """CEL expressions of batch files: compiled against what they may read, evaluated in bounded time.
 
-An expression reads `inputs.NAME`, `device.name|tags|platform|os`, `steps.ID.FIELD` of steps that stand before
-it, and, in an expectation, `result`. In the file it stands in `${{ … }}` (`core.batch.templates`).
+An expression reads `inputs.NAME`, `device.name|tags|platform|os|os_name`, `steps.ID.FIELD` of steps that
+stand before it, and, in an expectation, `result`. In the file it stands in `${{ … }}` (`core.batch.templates`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from core.batch.cel_syntax import read_syntax
+from core.batch.cel_functions import FUNCTIONS, is_bounded_anyway, like, too_large
+from core.batch.cel_syntax import Syntax, read_syntax
 from core.batch.cel_types import (
     ANY,
     NUMBER,
@@ -32,6 +33,8 @@ from core.batch.expression_reads import LARGEST_CONTEXT, MOST_READ, Reads, TooCo
 from core.batch.models import Input
 from core.batch.step_values import filled, unfit_for_arguments
 from core.errors import BadInput
+from core.fleet.filter import os_word
+from core.fleet.models import Device
 
 LONGEST = 2_000
 """Most characters of an expression."""
@@ -78,15 +81,30 @@ _STEP_TYPES: dict[str, FieldType] = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What expressions read of the device on which their step runs. `os` is the system with its version."""
+    """What expressions read of the device on which their step runs.
+
+    `os` is the word of the filter, as in `os:linux`; `os_name` is the system with its version.
+    """
 
     name: str = ""
     tags: tuple[str, ...] = ()
     platform: str = ""
     os: str = ""
+    os_name: str = ""
+
+    @classmethod
+    def of(cls, device: Device) -> DeviceFacts:
+        """The facts of a device."""
+        return cls(device.name, tuple(device.tags), device.platform, os_word(device), device.system)
 
 
-_DEVICE_TYPES: dict[str, FieldType] = {"name": TEXT, "tags": TEXTS, "platform": TEXT, "os": TEXT}
+_DEVICE_TYPES: dict[str, FieldType] = {
+    "name": TEXT,
+    "tags": TEXTS,
+    "platform": TEXT,
+    "os": TEXT,
+    "os_name": TEXT,
+}
 _INPUT_TYPES: dict[str, dict[str, Any]] = {
     "string": {"type": "string"},
     "integer": {"type": "integer"},
@@ -183,6 +201,8 @@ class Expression:
     argument: bool
     _program: Any = field(repr=False)
     _reads: Reads = field(repr=False)
+    # None where nothing that it calls makes more than it reads.
+    _grows: Syntax | None = field(repr=False)
 
     def evaluate(self, context: Context) -> Any:
         """The value, as JSON data.
@@ -222,7 +242,7 @@ class Expression:
                 data[name] = part.cut(dict(context.inputs))
             elif name == DEVICE:
                 device = context.device
-                data[name] = {"name": device.name, "platform": device.platform, "os": device.os}
+                data[name] = {field: getattr(device, field) for field in _DEVICE_TYPES if field != "tags"}
                 data[name]["tags"] = list(device.tags)
             elif name == RESULT:
                 data[name] = part.cut(context.result)
@@ -236,6 +256,8 @@ class Expression:
             raise TooCostly(f"its loops would read more than {MOST_READ:,} bytes")
         for bound in self._reads.bounds:
             bound.check(data)
+        if self._grows is not None and (why := too_large(self._grows, size)):
+            raise TooCostly(why)
 
     def _why_not(self, error: str, context: Context) -> str:
         for reference in self.references:
@@ -265,7 +287,8 @@ def compile_expression(text: str, scope: Scope) -> Expression:
     except ExpressionError as error:
         raise _name_behind_dot(text, scope) or error from None
     try:
-        reads = reads_of(read_syntax(program.serialize()))
+        tree = read_syntax(program.serialize())
+        reads = reads_of(tree)
     except TooCostly as error:
         raise ExpressionError(str(error), *_place_in(text, error.at)) from error
     references = _references(text, reads)
@@ -276,7 +299,8 @@ def compile_expression(text: str, scope: Scope) -> Expression:
     inputs = scope.declarations.inputs
     secret = any(reference.path[0] == INPUTS and inputs[reference.path[1]].secret for reference in references)
     kind = checked.return_type().name().lower()
-    return Expression(text, references, kind, secret, scope.secrets, program, reads)
+    grows = None if is_bounded_anyway(tree) else tree
+    return Expression(text, references, kind, secret, scope.secrets, program, reads, grows)
 
 
 def _check_fit(data: Mapping[str, Any]) -> None:
@@ -380,10 +404,17 @@ def _compiled(environment: Any, text: str, types: MessageTypes | None = None) ->
             deep = _TOO_DEEP.search(str(error))
             what = "it is nested too deeply; allowed are 32 levels" if deep else f"no expression: {error}"
             raise ExpressionError(what) from None
-        raise ExpressionError(_problem_words(match[3], types), int(match[1]), int(match[2])) from None
+        line, column = int(match[1]), int(match[2])
+        after = text.splitlines()[line - 1][column - 1 :] if match[3] else ""
+        raise ExpressionError(_problem_words(match[3], after, types), line, column) from None
 
 
-def _problem_words(problem: str, types: MessageTypes | None) -> str:
+_CALLED = re.compile(r"\s*\(")
+_CALLED_WITH_PREFIX = re.compile(r"(?:math|strings|base64|lists|sets|regex|cel|optional)\.\w+(?=\s*\()")
+
+
+def _problem_words(problem: str, after: str, types: MessageTypes | None) -> str:
+    """A problem of CEL in words; `after` is the text of the expression from its place on."""
     if match := _NO_FIELD.fullmatch(problem):
         known = ", ".join(types.fields_of.get(match[2], ())) if types else ""
         return f'there is no field "{match[1]}"; there are {known or "none"}'
@@ -394,8 +425,19 @@ def _problem_words(problem: str, types: MessageTypes | None) -> str:
         name = match[1].strip("_@").replace("_", " ").strip() or match[1]
         return f"{name} cannot be used with: {operands}"
     if match := _NO_NAME.fullmatch(problem):
+        # The place is that of the bracket, or of the prefix.
+        prefixed = _CALLED_WITH_PREFIX.match(after)
+        if prefixed or _CALLED.match(after):
+            return _no_function(prefixed[0] if prefixed else match[1])
         return f'"{match[1]}" is not known; an expression reads inputs, steps, device, and result in expect'
     return problem.removeprefix("Syntax error: ")
+
+
+def _no_function(name: str) -> str:
+    if name in FUNCTIONS:
+        return f"{name}() is called behind the value that it takes, as in value.{name}()"
+    near = " or ".join(f"{known}()" for known in like(name))
+    return f"there is no function {name}(){f'; did you mean {near}?' if near else ''}"
 
 
 _NO_KEY = re.compile(r"Key not found in map : (.*)")

@@ -115,7 +115,7 @@ class Planner:
         context = Context(
             self._inputs,
             facts,
-            DeviceFacts(device.name, tuple(device.tags), device.platform, device.system),
+            DeviceFacts.of(device),
         )
         for entry in self._batch.steps:
             if isinstance(entry, ApprovalStep):

@@ -17,9 +17,14 @@ _OS_NAMES = {"darwin": "macos", "win32": "windows"}
 DeviceFilter = Filter[Device]
 
 
+def os_word(device: Device) -> str:
+    """The word for a device's operating system: linux, windows, macos."""
+    platform = device.platform.casefold()
+    return _OS_NAMES.get(platform, platform)
+
+
 def _systems(device: Device) -> list[str]:
-    other = _OS_NAMES.get(device.platform.casefold())
-    return [device.platform, device.system, *([other] if other else [])]
+    return [device.platform, device.system, os_word(device)]
 
 
 FIELDS: dict[str, Callable[[Device], list[str]]] = {

@@ -19,6 +19,8 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.models import Input
+from core.fleet.filter import parse_filter
+from core.fleet.models import Device, Health
 
 DISK = {
     "type": "object",
@@ -287,3 +289,20 @@ class TestNamesInBrackets:
 
     def test_a_text_that_only_looks_like_such_a_name_is_a_text(self):
         assert compiled("'steps.in'", self.DASHED).references == ()
+
+
+@pytest.mark.parametrize(
+    ("platform", "word"), [("linux", "linux"), ("Linux", "linux"), ("win32", "windows"), ("darwin", "macos")]
+)
+def test_the_system_of_a_device_is_the_word_of_the_filter(platform, word):
+    device = Device(
+        name="lab-1",
+        health=Health.ONLINE,
+        since="",
+        platform=platform,
+        system="Debian GNU/Linux 12 (bookworm), x86_64",
+    )
+    assert parse_filter(f"os:{word}").matches(device)
+    facts = DeviceFacts.of(device)
+    expression = compiled(f"device.os == '{word}' && device.os_name.startsWith('Debian')")
+    assert expression.evaluate(Context({}, {}, facts)) is True
