@@ -16,11 +16,12 @@ from core.audit.entries import Entry, NewEntry
 from core.audit.events import Event, RetryScheduled, StepCancelAsked, StepFailed, StepRecovered, StepSkipped
 from core.backoff import Backoff
 from core.batch.course import course_of
-from core.batch.expressions import STEPS, Context, DeviceFacts, Expression, ExpressionError, StepFacts
+from core.batch.expressions import RESULT, STEPS, Context, DeviceFacts, Expression, ExpressionError, StepFacts
 from core.batch.models import OPEN_STATES, ApprovalStep, Cell, CellState, Retry, Step, flatten
 from core.batch.questions import AskedQuestion, Asks
 from core.batch.run_machine import (
     CANCELLED,
+    Allow,
     AskCancel,
     AskQuestion,
     End,
@@ -36,6 +37,8 @@ from core.batch.run_machine import (
     Withdraw,
 )
 from core.batch.run_state import (
+    ALLOWED,
+    AS_EXPECTED,
     ActiveRun,
     cell_state_of,
     failed_without_command,
@@ -233,6 +236,8 @@ class Execution:
             case Recovered(place, by):
                 self._note(place, StepRecovered(by=list(by)))
                 self._put(recovered(self._cell(place), list(by)))
+            case Allow(place):
+                self._counts_as_done(place, ALLOWED)
             case AskQuestion():
                 self._spawn(f"question {action.step}", self._ask(action))
             case AskCancel(place):
@@ -305,6 +310,11 @@ class Execution:
         self._note(place, StepSkipped(why=why, needless=True))
         self._set(place, state=CellState.SKIPPED, note=why)
         self._machine.ended(place, End(CellState.SKIPPED))
+
+    def _counts_as_done(self, place: Place, why: str) -> None:
+        """Let a step that failed count as done."""
+        self._note(place, StepRecovered(by=[], why=why))
+        self._put(recovered(self._cell(place), [], why))
 
     def _fail(self, place: Place, error: ErrorInfo) -> None:
         """End a step that fails before it has a command."""
@@ -396,7 +406,20 @@ class Execution:
             self._note(place, StepFailed(error=error.model_dump(mode="json"), expectation=True))
             result, state, note = unexpected(result, error), CellState.FAILED, error.message
         self._set(place, state=state, ended_at=now_utc(), note=note, result=result)
-        self._machine.ended(place, self._end_of(place, step, result, state))
+        if state is CellState.FAILED and self._failed_as_expected(place, result, context):
+            self._counts_as_done(place, AS_EXPECTED)
+            self._machine.ended(place, End(CellState.DONE))
+        else:
+            self._machine.ended(place, self._end_of(place, step, result, state))
+
+    def _failed_as_expected(self, place: Place, result: CommandResult, context: Context) -> bool:
+        """Whether a tool failed with a result that is what the expectations of its step want."""
+        compiled = self._compiled.get(place.step)
+        unmet = result.error is None or result.error.code is ErrorCode.EXPECTATION_FAILED
+        if compiled is None or unmet or not _tool_failed(result) or result.result is None:
+            return False
+        references = (reference for condition in compiled.expect for reference in condition.references)
+        return any(one.path[0] == RESULT for one in references) and self._unmet(place, context) is None
 
     def _end_of(self, place: Place, step: Step, result: CommandResult, state: CellState) -> End:
         code = result.error.code if result.error else None
@@ -406,7 +429,7 @@ class Execution:
             words = step.retry.not_idempotent is not None
             may_retry = nothing_sent or words or self._environment.devices.may_repeat(place.device, step.tool)
         again = nothing_sent and code in _ASKED_AGAIN and result.stage in _AFTER_APPROVAL
-        return End(state, code, may_retry, again)
+        return End(state, code, may_retry, again, _tool_failed(result))
 
     def _unmet(self, place: Place, context: Context) -> ErrorInfo | None:
         """The error of a step whose result is not as the batch expects; None if it is."""
@@ -540,6 +563,12 @@ class _EndedSteps(Mapping[str, StepFacts]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _tool_failed(result: CommandResult) -> bool:
+    """Whether the device was asked, and its tool failed or did not do what the batch expects."""
+    reported = result.basis is Basis.DEVICE_REPORTED_FAILURE
+    return result.error is not None and (reported or result.error.code is ErrorCode.EXPECTATION_FAILED)
 
 
 def _wait_before(retry: Retry, attempt: int, uniform: Callable[[float, float], float]) -> float:

@@ -1,7 +1,8 @@
 """CEL expressions of batch files: compiled against what they may read, evaluated in bounded time.
 
 An expression reads `inputs.NAME`, `device.name|tags|platform|os|os_name`, `steps.ID.FIELD` of steps that
-stand before it, and, in an expectation, `result`. In the file it stands in `${{ … }}` (`core.batch.templates`).
+stand before it, and, in an expectation, `result`. In the file it stands in `${{ … }}`, as
+`core.batch.templates` has it.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ import pytest
 from core.batch.batch_file import read_batch
 from core.batch.expression_trial import AskedExpression
 from core.batch.models import Cell, Run, RunState
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
+from core.service import exit_codes
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import open_service
@@ -243,3 +244,83 @@ steps:
                 f'the name {name} cannot stand behind a dot; write steps["{name}"]' in refused.value.message
             )
             assert refused.value.message.startswith("dashes.yaml:5:")
+
+
+class TestFailuresThatArePartOfThePlan:
+    async def test_a_probe_may_fail_and_the_run_is_done(self, service, work):
+        run = await ran(
+            service,
+            work,
+            """
+name: probe
+on_failure: continue
+steps:
+  - {id: look, tool: EXEC_CLI, allow_failure: true, with: {command: "ls WORK/made.tar.gz"}}
+  - id: make
+    tool: EXEC_CLI
+    when: "${{ steps.look.result.exit_code != 0 }}"
+    with: {command: "touch WORK/made.tar.gz"}
+""",
+        )
+        assert states(run) == {"look": "done", "make": "done"}
+        assert (run.summary.state, exit_codes.of_run(run)) == (RunState.DONE, exit_codes.DONE)
+        assert (work / "made.tar.gz").exists()
+        assert cells(run)["look"].note.startswith("Its failure is allowed.")
+        code, _ = failure(run, "look")
+        assert code is ErrorCode.TOOL_FAILED
+
+    async def test_an_expectation_decides_also_for_a_tool_that_failed(self, service, work):
+        batch = """
+name: codes
+steps:
+  - id: a
+    tool: shell_execute
+    with: {command: "exit CODE"}
+    expect: "${{ result.exit_code in [0, 2] }}"
+"""
+        expected = await ran(service, work, batch.replace("CODE", "2"))
+        assert (states(expected), expected.summary.state) == ({"a": "done"}, RunState.DONE)
+        assert cells(expected)["a"].note.startswith("It failed as expected.")
+        other = await ran(service, work, batch.replace("CODE", "3"))
+        assert (states(other), other.summary.state) == ({"a": "failed"}, RunState.FAILED)
+        assert failure(other, "a")[0] is ErrorCode.TOOL_FAILED
+        # What was done as expected is not done again.
+        with pytest.raises(Refused, match="is left to do"):
+            await console_of(service).runs.resume(expected.summary.id)
+
+    async def test_what_the_journal_tells_of_them_is_what_was(self, home, service, work):
+        run = await ran(
+            service,
+            work,
+            """
+name: both
+steps:
+  - {id: a, tool: shell_execute, with: {command: "exit 2"}, expect: "${{ result.exit_code == 2 }}"}
+  - {id: b, tool: shell_execute, with: {command: "exit 3"}, allow_failure: true}
+  - {id: c, tool: read_file, with: {file_path: "WORK/none"}, allow_failure: true}
+""",
+        )
+        assert states(run) == {"a": "done", "b": "done", "c": "done"}
+        await service.close()
+        async with open_service(home) as again:
+            read = await console_of(again).runs.get(run.summary.id)
+        assert [(cell.step, cell.state, cell.note) for cell in read.cells] == [
+            (cell.step, cell.state, cell.note) for cell in run.cells
+        ]
+        assert read.summary.state is RunState.DONE
+
+    async def test_a_fault_on_the_way_is_no_failure_that_is_allowed(self, service, work):
+        run = await ran(
+            service,
+            work,
+            """
+name: faults
+on_failure: continue
+steps:
+  - {id: a, tool: no_such_tool, allow_failure: true}
+  - {id: b, tool: read_file, with: {file_path: "/etc/../etc/shadow"}, allow_failure: true}
+""",
+        )
+        assert states(run)["a"] == "no_such_tool"
+        assert states(run)["b"] != "done"
+        assert run.summary.state is RunState.FAILED
