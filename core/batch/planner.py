@@ -20,6 +20,7 @@ from core.batch.expressions import (
     StepFacts,
 )
 from core.batch.models import ABSENT, ApprovalStep, Batch, Plan, PlannedCell, Step, calls, flatten
+from core.batch.result_schema import arriving_schema
 from core.batch.templates import (
     CompiledStep,
     StepExpressionError,
@@ -27,6 +28,7 @@ from core.batch.templates import (
     compile_all,
     has_expressions,
 )
+from core.dispatch.deadline import is_stock
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Effect, Health, Tool
 from core.policy.models import Answer, Decision
@@ -134,10 +136,16 @@ class Planner:
         if not self._expressions:
             return {}, {}
         tools = [self._offers.tool(device.name, step.tool) for step in self._steps]
-        key = tuple(tool.contract.digest if tool else "" for tool in tools)
+        # Equal tools give equal values where the device hands them on alike.
+        key = (
+            "stock" if is_stock(device) else "own",
+            *(f"{tool.namespace} {tool.contract.digest}" if tool else "" for tool in tools),
+        )
         if key not in self._compiled:
             schemas = {
-                step.id: tool.output_schema for step, tool in zip(self._steps, tools, strict=True) if tool
+                step.id: arriving_schema(tool, device)
+                for step, tool in zip(self._steps, tools, strict=True)
+                if tool
             }
             mistakes: list[StepExpressionError] = []
             compiled = compile_all(self._batch, schemas, mistakes)

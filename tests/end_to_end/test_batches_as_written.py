@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from core.batch.models import Cell, Run, RunState
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
 from core.service import exit_codes
+from core.service.console import DeviceChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import open_service
@@ -41,7 +45,9 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def service(home: Home, work: Path) -> AsyncIterator[Service]:
-    (home.create().path / "device.toml").write_text(f'roots = ["{work}"]\n')
+    place = home.create().device_state
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "device.toml").write_text(f'roots = ["{work}"]\n')
     await accepted(home, EVERYTHING_RUNS)
     async with open_service(home) as service:
         yield service
@@ -324,3 +330,67 @@ steps:
         assert states(run)["a"] == "no_such_tool"
         assert states(run)["b"] != "done"
         assert run.summary.state is RunState.FAILED
+
+
+HOSTED = '''
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("alpha")
+
+
+@server.tool()
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool()
+def names() -> list[str]:
+    """The names."""
+    return ["a", "b"]
+
+
+server.run()
+'''
+
+
+class TestPlannedTypesAreThoseThatArrive:
+    @pytest.fixture
+    async def hosting(self, home: Home, work: Path) -> AsyncIterator[Service]:
+        (work / "alpha.py").write_text(HOSTED)
+        server = {"command": sys.executable, "args": [str(work / "alpha.py")]}
+        place = home.create().device_state
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "mcp.json").write_text(json.dumps({"mcpServers": {"alpha": server}}))
+        (place / "device.toml").write_text(f'roots = ["{work}"]\nmcp_servers = "mcp.json"\n')
+        await accepted(home, EVERYTHING_RUNS)
+        async with open_service(home) as service:
+            console = console_of(service)
+            async with asyncio.timeout(PATIENCE):
+                events = console.events()
+                while "alpha_add" not in await self.offered(console):
+                    async for event in events:
+                        if isinstance(event, DeviceChanged):
+                            break
+            yield service
+
+    async def offered(self, console: LocalConsole) -> set[str]:
+        found = {tool.tool_name for tool in await console.devices.tools("this-computer")}
+        return found
+
+    async def test_a_hosted_tool_is_planned_and_run_with_the_same_shape(self, hosting, work):
+        text = """
+name: hosted
+on_failure: continue
+steps:
+  - {id: s, tool: alpha_add, with: {a: 40}, expect: "${{ result.structured.result == 42 }}"}
+  - {id: n, tool: alpha_names, expect: "${{ size(result.structured.result) == 2 }}"}
+"""
+        plan = await console_of(hosting).runs.plan(read_batch(text, "hosted.yaml"))
+        assert [cell.outcome for cell in plan.cells] == ["runs", "runs"], plan
+        run = await ran(hosting, work, text)
+        assert states(run) == {"s": "done", "n": "done"}
+        wrong = text.replace("structured.result == 42", "result == 42")
+        plan = await console_of(hosting).runs.plan(read_batch(wrong, "hosted.yaml"))
+        assert plan.cells[0].outcome == "invalid"
+        assert 'there is no field "result"; there are content, structured' in plan.cells[0].why

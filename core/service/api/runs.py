@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -39,6 +40,7 @@ from core.batch.models import (
     flatten,
 )
 from core.batch.planner import Planner
+from core.batch.result_schema import arriving_schema
 from core.batch.resume import Remainder, check_resumable, remainder_of
 from core.batch.run_compare import RunComparison, compare_runs, joined
 from core.batch.run_state import ActiveRun, already_resumed, settled
@@ -111,14 +113,12 @@ class LocalRuns(ClientApi, RunsApi):
     async def _known(self, batch: Batch) -> Known:
         """The tools of the devices that a batch is for, and its latest run on one of them."""
         devices, earlier = RunDevices(self._service.fleet), await self._latest_run_of(batch.name)
-        names = [device.name for device in matching_devices(self._client, batch.targets)][
-            :_MOST_ASKED_FOR_TOOLS
-        ]
+        present = matching_devices(self._client, batch.targets)[:_MOST_ASKED_FOR_TOOLS]
+        names = [device.name for device in present]
         schemas = {
-            step.id: tool.output_schema
+            step.id: schema
             for step in flatten(batch.steps)
-            for tool in [next(filter(None, (devices.tool(name, step.tool) for name in names)), None)]
-            if tool is not None and tool.output_schema
+            if (schema := _schema_on_first(present, step.tool, devices))
         }
         read = [*(earlier.summary.devices if earlier is not None else []), *names, ""]
         return Known(schemas, devices.facts(read[0]) if read[0] else DeviceFacts(), earlier)
@@ -521,6 +521,14 @@ class LocalRuns(ClientApi, RunsApi):
     @property
     def _batches(self) -> SavedBatches:
         return SavedBatches(self._service.home.batches)
+
+
+def _schema_on_first(present: list[Device], tool: str, devices: RunDevices) -> Mapping[str, Any]:
+    """The schema of what a tool gives on the first of these devices that has it; empty if none is known."""
+    for device in present:
+        if (offered := devices.tool(device.name, tool)) is not None:
+            return arriving_schema(offered, device)
+    return {}
 
 
 def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> Step:
