@@ -34,6 +34,7 @@ from core.fleet.models import Device, Effect, Health, Tool
 from core.policy.models import Answer, Decision
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 
+_AWAY = (Health.OFFLINE, Health.RECONNECTING)
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 # What `core.batch.execution` lets expressions read of a skipped step.
 SKIPPED = StepFacts("skipped", "skipped", "cancelled", error="skipped")
@@ -95,6 +96,19 @@ class Planner:
                 except ExpressionError:
                     continue
         return shared
+
+    def wrong_everywhere(self, devices: list[Device]) -> str:
+        """Why the first step whose expressions are wrong on every device is so; empty if there is none.
+
+        Of a device that is away nothing is known; it does not count.
+        """
+        present = [device for device in devices if device.health not in _AWAY]
+        switched_off = {step.id for step in self._steps if not step.enabled}
+        faults = [self._compile_for(device)[1] for device in present]
+        for step in faults[0] if faults else ():
+            if step not in switched_off and all(step in of_device for of_device in faults):
+                return faults[0][step]
+        return ""
 
     def plan(self, devices: list[Device], leads: Mapping[str, ResolvedPaths]) -> Plan:
         """Ask the policy for its decision on every step on every device.
@@ -198,7 +212,7 @@ class Planner:
     ) -> PlannedCell:
         if not step.enabled:
             return PlannedCell(device=device.name, step=step.id, outcome="off", why="switched off")
-        if device.health in (Health.OFFLINE, Health.RECONNECTING):
+        if device.health in _AWAY:
             why = f"{device.health.value}: {device.reason}" if device.reason else device.health.value
             return PlannedCell(device=device.name, step=step.id, outcome="offline", why=why)
         undecided = self._before(step.id, compiled, faults, context)

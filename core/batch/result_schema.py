@@ -1,4 +1,4 @@
-"""The JSON Schema of what arrives from a tool, which is not always the output schema that the tool declares."""
+"""The JSON Schema of what arrives from a tool, which is not always the output schema that it declares."""
 
 from __future__ import annotations
 

@@ -80,7 +80,8 @@ def run(
 ) -> None:
     """Run a batch, from a file or by the name under which it was saved, and follow it to its end.
 
-    The exit code is that of the worst result: unknown before failed before offline before denied.
+    The exit code is that of the worst result: unknown before failed before offline before denied. That of
+    --plan is 11 where a step is invalid on some device.
     """
     saving = Saving.into(save)
     how = HowToFollow(wait, context.obj.json, unlocking)
@@ -96,7 +97,8 @@ def run(
                 raise BadInput(f"No device matches {chosen.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
             shown = plan_json(chosen.name, found) if context.obj.json else None
             say(as_json(shown) if shown else plan_text(chosen.name, found))
-            return exit_codes.DONE
+            invalid = any(cell.outcome == "invalid" for cell in found.cells)
+            return exit_codes.PLAN_INVALID if invalid else exit_codes.DONE
         values |= await missing_secrets(chosen, values)
         return await run_to_end(
             session, lambda: session.console.runs.start(chosen, inputs=values), how, saving

@@ -375,8 +375,7 @@ class TestPlannedTypesAreThoseThatArrive:
             yield service
 
     async def offered(self, console: LocalConsole) -> set[str]:
-        found = {tool.tool_name for tool in await console.devices.tools("this-computer")}
-        return found
+        return {tool.tool_name for tool in await console.devices.tools("this-computer")}
 
     async def test_a_hosted_tool_is_planned_and_run_with_the_same_shape(self, hosting, work):
         text = """
@@ -394,3 +393,24 @@ steps:
         plan = await console_of(hosting).runs.plan(read_batch(wrong, "hosted.yaml"))
         assert plan.cells[0].outcome == "invalid"
         assert 'there is no field "result"; there are content, structured' in plan.cells[0].why
+
+
+class TestWhatThePlanKnowsIsNotRun:
+    async def test_a_step_that_is_wrong_on_every_device_is_refused_before_anything_runs(self, service, work):
+        with pytest.raises(BadInput) as refused:
+            await ran(
+                service,
+                work,
+                """
+name: typo
+steps:
+  - {id: ok, tool: shell_execute, with: {command: "echo ran >> WORK/e3.txt"}}
+  - id: typo
+    tool: get_system_info
+    with: {info_type: memory}
+    when: "${{ steps.ok.result.exit_cod == 0 }}"
+""",
+            )
+        assert refused.value.message.startswith("Nothing was started: typo: when: there is no field")
+        assert not (work / "e3.txt").exists()
+        assert await console_of(service).runs.list() == []

@@ -146,7 +146,8 @@ class LocalRuns(ClientApi, RunsApi):
         said: str = "",
         request_id: str = "",
     ) -> Run:
-        devices = [device.name for device in self._targets(batch)]
+        present = self._targets(batch)
+        devices = [device.name for device in present]
         if not devices:
             raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
         if expected_devices is not None and sorted(expected_devices) != sorted(devices):
@@ -155,7 +156,19 @@ class LocalRuns(ClientApi, RunsApi):
                 "that were shown. Plan again."
             )
         given = self._inputs(batch, inputs or {})
+        self._check_steps(batch, given, present)
         return await self._begin(batch, devices, "batch", said, request_id, given)
+
+    def _check_steps(self, batch: Batch, given: Inputs, devices: list[Device]) -> None:
+        """Check that the expressions of each step fit some device, before the steps ahead of it run.
+
+        Raises:
+            BadInput: one is.
+        """
+        fleet, dispatcher = RunDevices(self._service.fleet), self._service.dispatcher
+        planner = Planner(batch, given.values, dispatcher, fleet, self._client.actor)
+        if why := planner.wrong_everywhere(devices):
+            raise BadInput(f"Nothing was started: {why}")
 
     def _targets(self, batch: Batch) -> list[Device]:
         """The devices that a batch is for; an empty filter, which matches every device, is no target.
