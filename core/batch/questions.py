@@ -25,6 +25,8 @@ from core.statements import Request, make_request
 
 # Stands where a command has the digest of its tool's contract.
 QUESTION_CONTRACT = "quarterdeck.question/1"
+SERVICE_ENDED = "The service ended; nothing was sent."
+"""Why a request has no answer that waited when its service was killed."""
 
 
 def is_question(request: Request) -> bool:
@@ -167,7 +169,7 @@ def denied(operator: str, reason: str) -> QuestionEnd:
 
 def not_answered(state: str, reason: str) -> QuestionEnd:
     """The end of a question that no operator answered; `state` is an `ApprovalState` or `refused`."""
-    if state == ApprovalState.WITHDRAWN.value:
+    if state == ApprovalState.WITHDRAWN.value or reason == SERVICE_ENDED:
         error = ErrorInfo.of(ErrorCode.CANCELLED, reason or "The request was withdrawn.")
         return QuestionEnd(CellState.CANCELLED, error.message, error)
     if state == ApprovalState.EXPIRED.value:
