@@ -18,7 +18,7 @@ from core.backoff import Backoff
 from core.batch.course import course_of
 from core.batch.expressions import RESULT, STEPS, Context, DeviceFacts, Expression, ExpressionError, StepFacts
 from core.batch.models import OPEN_STATES, ApprovalStep, Cell, CellState, Retry, Step, flatten
-from core.batch.questions import AskedQuestion, Asks
+from core.batch.questions import AskedQuestion, Asks, question_text
 from core.batch.run_machine import (
     CANCELLED,
     Allow,
@@ -271,6 +271,8 @@ class Execution:
                 self._not_needed(place, f"{step.when} is false")
                 return
             if isinstance(step, ApprovalStep):
+                # A question that cannot be put into words fails here, on each of its devices.
+                question_text(step, compiled, context)
                 self._machine.parked(place)
                 return
             if self.run.undoes and place not in self.run.undo_arguments:
@@ -478,7 +480,9 @@ class Execution:
                 self._set(place, state=CellState.NOT_STARTED, note=why)
             self._go_on()
             return
-        question = self._questions[step.id] = AskedQuestion(self.run, step, action)
+        # An approval step reads inputs only, so that the text is the same for all devices.
+        text = question_text(step, self._compiled.get(step.id), self._context(action.devices[0]))
+        question = self._questions[step.id] = AskedQuestion(self.run, step, action, text)
         for device in action.devices:
             self._set(
                 Place(device, step.id),

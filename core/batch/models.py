@@ -16,6 +16,7 @@ from core.policy.models import Answer
 RunKind = Literal["batch", "call", "undo"]
 STEP_ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 INPUT_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+LONGEST_QUESTION = 2000
 PERCENT = r"^(100|[1-9][0-9]?)%$"
 
 
@@ -124,9 +125,12 @@ class Parallel(BaseModel):
 
 
 class Question(_FileModel):
-    """What an approval step asks. `approvers` is how many operators must approve; `deadline` in seconds."""
+    """What an approval step asks; its text may have expressions over inputs.
 
-    question: str = Field(min_length=1, max_length=2000)
+    `approvers` is how many operators must approve; `deadline` in seconds.
+    """
+
+    question: str = Field(min_length=1, max_length=LONGEST_QUESTION)
     approvers: int = Field(default=1, ge=1, le=10)
     deadline: float = Field(default=3600.0, gt=0, le=604_800)
 

@@ -20,6 +20,7 @@ from core.batch.expressions import (
     StepFacts,
 )
 from core.batch.models import ABSENT, ApprovalStep, Batch, Plan, PlannedCell, Step, calls, flatten
+from core.batch.questions import question_text
 from core.batch.result_schema import arriving_schema
 from core.batch.templates import (
     CompiledStep,
@@ -180,7 +181,16 @@ class Planner:
         undecided = self._before(step.id, compiled, faults, context)
         if undecided is not None:
             return undecided.model_copy(update={"device": device.name})
-        return PlannedCell(device=device.name, step=step.id, outcome="question", why=step.approval.question)
+        try:
+            text = question_text(step, compiled, context)
+        except ExpressionError as error:
+            expressions = compiled.expressions() if compiled is not None else ()
+            because = sorted({name for one in expressions for name in _unknown(one, context)})
+            cell = (
+                _not_known(step.id, because) if because else _invalid(step.id, f"question: {error.message}.")
+            )
+            return cell.model_copy(update={"device": device.name})
+        return PlannedCell(device=device.name, step=step.id, outcome="question", why=text)
 
     def _before(
         self, step: str, compiled: CompiledStep | None, faults: Mapping[str, str], context: Context
@@ -307,6 +317,10 @@ def _unknown(expression: Expression, context: Context) -> list[str]:
         elif root == INPUTS and rest and rest[0] not in context.inputs:
             names.append(f"{INPUTS}.{rest[0]}")
     return list(dict.fromkeys(names))
+
+
+def _invalid(step: str, why: str) -> PlannedCell:
+    return PlannedCell(device="", step=step, outcome="invalid", why=why)
 
 
 def _not_known(step: str, because: list[str]) -> PlannedCell:

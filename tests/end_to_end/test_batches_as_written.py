@@ -20,8 +20,8 @@ from core.service import exit_codes
 from core.service.console import DeviceChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service
-from tests.fakes.desk import open_service
-from tests.fakes.signing import accepted
+from tests.fakes.desk import approve, next_approval, open_service
+from tests.fakes.signing import accepted, anna
 
 PATIENCE = 120.0
 EVERYTHING_RUNS = """
@@ -414,3 +414,50 @@ steps:
         assert refused.value.message.startswith("Nothing was started: typo: when: there is no field")
         assert not (work / "e3.txt").exists()
         assert await console_of(service).runs.list() == []
+
+
+class TestQuestions:
+    QUESTION = """
+name: asks
+inputs: {text: {type: string}, token: {type: string, secret: true, default: hunter22}}
+steps:
+  - {id: go, approval: {question: "Write ${{ inputs.text }} …?"}}
+"""
+
+    async def test_a_question_is_shown_planned_and_signed_with_its_values(self, service):
+        console = console_of(service)
+        batch = read_batch(self.QUESTION, "asks.yaml")
+        plan = await console.runs.plan(batch, {"text": "four words"})
+        assert [(cell.outcome, cell.why) for cell in plan.cells] == [("question", "Write four words …?")]
+        assert [cell.outcome for cell in (await console.runs.plan(batch)).cells] == ["not_known"]
+        run = await console.runs.start(batch, inputs={"text": "four words"})
+        approval = await next_approval(console)
+        assert approval.request.parameters["question"] == "Write four words …?"
+        assert approval.decision.summary == "Write four words …?"
+        await approve(console, approval, anna(service.home))
+        done = await console.runs.wait(run.summary.id, PATIENCE)
+        assert states(done) == {"go": "done"}
+        entries = await console.journal.entries(f"run:{run.summary.id} kind:approval_requested")
+        assert [entry.body["question"] for entry in entries.entries] == ["Write four words …?"]
+
+    async def test_a_question_that_becomes_too_long_fails_and_is_not_asked(self, service):
+        console = console_of(service)
+        batch = read_batch(self.QUESTION, "asks.yaml")
+        run = await console.runs.start(batch, inputs={"text": "x" * 2_000})
+        ended = await console.runs.wait(run.summary.id, PATIENCE)
+        assert states(ended) == {"go": "failed"}
+        assert "a question has at most 2,000 characters" in failure(ended, "go")[1]
+
+    @pytest.mark.parametrize(
+        ("read", "what"),
+        [
+            ("inputs.token", "the secret input token may only go into an argument"),
+            ("device.name", "an approval is asked once for all devices"),
+            ("inputs.nope", 'there is no input "nope"'),
+        ],
+    )
+    def test_what_a_question_cannot_read_is_found_when_the_file_is_read(self, read, what):
+        with pytest.raises(BadInput) as refused:
+            read_batch(self.QUESTION.replace("inputs.text", read), "asks.yaml")
+        assert what in refused.value.message
+        assert refused.value.message.startswith("asks.yaml:5:")
