@@ -38,6 +38,11 @@ def check_inputs(batch: Batch, given: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def fault_of_default(declared: Input) -> str:
+    """Why the default of an input is no value for it; empty where it is, and without one."""
+    return "" if declared.required else _fault_of(declared, declared.default)
+
+
 def inputs_schema(batch: Batch) -> dict[str, Any]:
     """The JSON Schema of the values that `check_inputs` takes."""
     return {

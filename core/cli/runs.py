@@ -27,6 +27,7 @@ from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode
+from core.fleet.filter import no_match
 from core.replay.result_search import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import every_result, whole_run
@@ -94,7 +95,7 @@ def run(
         if plan:
             found = await session.console.runs.plan(chosen, values)
             if not found.devices:
-                raise BadInput(f"No device matches {chosen.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
+                raise no_match(chosen.targets)
             shown = plan_json(chosen.name, found) if context.obj.json else None
             say(as_json(shown) if shown else plan_text(chosen.name, found))
             invalid = any(cell.outcome == "invalid" for cell in found.cells)
@@ -296,6 +297,8 @@ async def batch_of(session: Session, wanted: str, device: str | None = None) -> 
     else:
         batch = await session.console.runs.load_batch(wanted)
     if device is None:
+        if "targets" not in batch.model_fields_set:
+            note(f"{one_line(wanted)} has no targets; it is for {batch.targets}.")
         return batch
     # Targets that the file does not give are those of its default, which the operator did not write.
     before = f"{batch.targets} " if "targets" in batch.model_fields_set else ""

@@ -53,6 +53,7 @@ from core.canonical_json import canonical_bytes
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, Refused
+from core.fleet.filter import no_match
 from core.fleet.models import Device
 from core.service.alternatives import FailedCall, alternatives_to
 from core.service.api.client import Client, ClientApi
@@ -149,7 +150,7 @@ class LocalRuns(ClientApi, RunsApi):
         present = self._targets(batch)
         devices = [device.name for device in present]
         if not devices:
-            raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
+            raise no_match(batch.targets)
         if expected_devices is not None and sorted(expected_devices) != sorted(devices):
             raise BadInput(
                 f"{batch.targets!r} now means {len(devices)} devices, not the {len(expected_devices)} "
