@@ -587,10 +587,11 @@ class RetryScheduled(Event):
 
 @_event
 class StepRecovered(Event):
-    """A failed step counts as done, because the steps of its recovery (`by`) have run."""
+    """A failed step counts as done: the steps of its recovery (`by`) have run, or `why` says it."""
 
     kind = Kind.STEP_RECOVERED
     by: list[str]
+    why: str = ""
 
 
 @_event

@@ -90,12 +90,18 @@ def entries_of_run(
 ) -> Generator[Entry, None, None]:
     """All entries of a run, oldest first; with `devices`, those of these devices and of no device.
 
+    The answer to a question of a batch has an empty device: its request is for none.
+
     Each is read when it is asked for. Close the generator: an unfinished read outlives its transaction.
     """
-    marks = "" if devices is None else f" AND (device IS NULL OR device IN ({','.join('?' * len(devices))}))"
+    marks = (
+        ""
+        if devices is None
+        else f" AND (device IS NULL OR device IN ({','.join('?' * (len(devices) + 1))}))"
+    )
     rows = connection.execute(
         f"SELECT entry FROM entries INDEXED BY by_run WHERE run = ?{marks} ORDER BY seq",
-        (run, *(devices or ())),
+        (run, *(() if devices is None else ("", *devices))),
     )
     with closing(rows):
         for row in rows:

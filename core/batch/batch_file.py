@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.batch.batch_schema import node_at, schema_faults
+from core.batch.inputs import fault_of_default
 from core.batch.models import ApprovalStep, Batch, Parallel, Step
 from core.batch.templates import OPEN, StepExpressionError, compile_all, has_expressions
 from core.batch.yaml_reader import DEEPEST, Fault, Node, Place, read_document
@@ -50,7 +51,7 @@ def read_batch(text: str, origin: str) -> Batch:
         batch = Batch.model_validate(node.plain())
     except ValidationError as error:
         raise BadInput(_in_words(list(_model_faults(error, node)), origin)) from error
-    if faults := list(_expression_faults(batch, node, text)):
+    if faults := [*_default_faults(batch, node), *_expression_faults(batch, node, text)]:
         raise BadInput(_in_words(faults, origin))
     return batch
 
@@ -141,6 +142,12 @@ def _model_faults(error: ValidationError, root: Node) -> Iterator[Fault]:
             inner = node_at(node, [part])
             node = inner
         yield Fault(node.place, fault["msg"].removeprefix("Value error, "))
+
+
+def _default_faults(batch: Batch, root: Node) -> Iterator[Fault]:
+    for name, declared in batch.inputs.items():
+        if fault := fault_of_default(declared):
+            yield Fault(node_at(root, ["inputs", name, "default"]).place, f"the default of {name} {fault}")
 
 
 def _expression_faults(batch: Batch, root: Node, text: str) -> Iterator[Fault]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from core.batch.protobuf_wire import Message, decode, signed
 
-INDEX, ADD, SIZE, CONDITIONAL = "_[_]", "_+_", "size", "_?_:_"
+INDEX, ADD, SIZE, CONDITIONAL, SPLIT = "_[_]", "_+_", "size", "_?_:_", "split"
 
 
 @dataclass(frozen=True, slots=True)

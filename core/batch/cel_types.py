@@ -24,6 +24,9 @@ MOST_FIELDS = 300
 DEEPEST = 20
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
+WORDS_OF_CEL = frozenset({"in", "true", "false", "null"})
+"""Names that cannot be selected with a dot."""
 # Numbers of google.protobuf.FieldDescriptorProto.Type and Label.
 _DOUBLE, _INT64, _BOOL, _STRING, _MESSAGE = 1, 3, 8, 9, 11
 _OPTIONAL, _REPEATED = 1, 3
@@ -73,6 +76,18 @@ _LIST = FieldType(_MESSAGE, "google.protobuf.ListValue")
 _MAP = FieldType(_MESSAGE, "google.protobuf.Struct")
 
 
+def is_selectable(name: str) -> bool:
+    """Whether a field of this name can be read as `.name`; others are read as `["name"]`."""
+    return _IDENTIFIER.fullmatch(name) is not None and name not in WORDS_OF_CEL
+
+
+def checked_name(name: str) -> str:
+    """The name under which the checker knows a field, as its names are identifiers."""
+    if is_selectable(name):
+        return name
+    return f"_{_NO_LETTER.sub('_', name)}_"
+
+
 class MessageTypes:
     """Message types under construction. `fields_of` has the names of the fields of each type."""
 
@@ -84,14 +99,17 @@ class MessageTypes:
         self._file.dependency.extend(f"google/protobuf/{name}.proto" for name in _GOOGLE)
 
     def add(self, fields: Mapping[str, FieldType]) -> FieldType:
-        """Define a message type. Names that are no identifiers cannot be selected and are left out."""
+        """Define a message type with the `checked_name` of each field; two of the same name have any type."""
         name = f"T{len(self.fields_of)}"
-        named = [(key, kind) for key, kind in fields.items() if _IDENTIFIER.fullmatch(key)][:MOST_FIELDS]
-        self.fields_of[f"{PACKAGE}.{name}"] = [key for key, _ in named]
+        named: dict[str, FieldType] = {}
+        for key, kind in list(fields.items())[:MOST_FIELDS]:
+            checked = checked_name(key)
+            named[checked] = ANY if checked in named else kind
+        self.fields_of[f"{PACKAGE}.{name}"] = list(fields)[:MOST_FIELDS]
         message = self._file.message_type.add(name=name)
         # Two properties such as `fooBar` and `foo_bar` are two fields.
         message.options.deprecated_legacy_json_field_conflicts = True
-        for number, (key, kind) in enumerate(named, 1):
+        for number, (key, kind) in enumerate(named.items(), 1):
             message.field.add(
                 name=key,
                 json_name=key,
@@ -229,14 +247,24 @@ def new_environment(variables: Mapping[str, Any], messages: MessageTypes | None 
         for operands in ("int,double", "double,int")
     }
     if messages is not None:
-        return cel.NewEnv(messages.pool(), _configuration(), variables=dict(variables), function_impls=mixed)
+        pool, extensions = messages.pool(), _extensions()
+    else:
+        pool, extensions = message_pool(), (*_extensions(), string_function(cel))
     return cel.NewEnv(
-        message_pool(),
+        pool,
         _configuration(),
         variables=dict(variables),
-        extensions=[string_function(cel)],
+        extensions=extensions,
         function_impls=mixed,
     )
+
+
+@cache
+def _extensions() -> tuple[Any, ...]:
+    """CEL's functions for texts, numbers and encodings; cel-expr-python 0.1.3 has none for lists."""
+    from cel_expr_python.ext import ext_encoders, ext_math, ext_strings
+
+    return ext_strings.ExtStrings(), ext_math.ExtMath(), ext_encoders.ExtEncoders()
 
 
 @cache

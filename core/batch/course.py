@@ -43,6 +43,7 @@ def _rules(step: Step, on_failure: str) -> StepRules:
         retry_on=frozenset(step.retry.on or RETRIED) if step.retry else frozenset(),
         # A recovery has worked if each of its steps has that does not itself say `continue`.
         recovery=tuple(_rules(inner, "stop") for inner in step.recover if inner.enabled),
+        allow_failure=step.allow_failure,
     )
 
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from core.audit.entries import Entry, NewEntry
 from core.audit.events import Event, RetryScheduled, StepCancelAsked, StepFailed, StepRecovered, StepSkipped
 from core.backoff import Backoff
 from core.batch.course import course_of
-from core.batch.expressions import Context, DeviceFacts, ExpressionError, StepFacts
+from core.batch.expressions import RESULT, STEPS, Context, DeviceFacts, Expression, ExpressionError, StepFacts
 from core.batch.inputs import secret_values
 from core.batch.models import OPEN_STATES, ApprovalStep, Cell, CellState, Retry, Step, flatten
-from core.batch.questions import AskedQuestion, Asks
+from core.batch.questions import AskedQuestion, Asks, question_text
 from core.batch.run_machine import (
     CANCELLED,
+    Allow,
     AskCancel,
     AskQuestion,
     End,
@@ -37,6 +38,8 @@ from core.batch.run_machine import (
     Withdraw,
 )
 from core.batch.run_state import (
+    ALLOWED,
+    AS_EXPECTED,
     ActiveRun,
     cell_state_of,
     failed_without_command,
@@ -44,6 +47,7 @@ from core.batch.run_state import (
     step_facts,
     unexpected,
 )
+from core.batch.step_values import has_large_texts, load_texts, readable_value
 from core.batch.templates import CompiledStep, FilledArguments
 from core.dispatch.command_request import NO_SECRETS, CommandRequest, Secrets, Stage
 from core.dispatch.models import Basis, CommandResult, CommandStage
@@ -76,6 +80,7 @@ class Recorder(Protocol):
 
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
     def note_late(self, entries: list[NewEntry]) -> None: ...
+    async def get_blob(self, sha: str) -> bytes: ...
 
 
 class Approvals(Asks, Protocol):
@@ -235,10 +240,14 @@ class Execution:
             case GiveUp(place):
                 if (timer := self._timers.pop(place, None)) is not None:
                     timer.cancel()
-                self._set(place, state=CellState.FAILED)
+                # A request that was to be asked again keeps the state of its refusal, as the journal has it.
+                if self._cell(place).state is CellState.RETRYING:
+                    self._set(place, state=CellState.FAILED)
             case Recovered(place, by):
                 self._note(place, StepRecovered(by=list(by)))
                 self._put(recovered(self._cell(place), list(by)))
+            case Allow(place):
+                self._counts_as_done(place, ALLOWED)
             case AskQuestion():
                 self._spawn(f"question {action.step}", self._ask(action))
             case AskCancel(place):
@@ -250,13 +259,30 @@ class Execution:
                 self._woken.set()
 
     def _start(self, place: Place, attempt: int) -> None:
-        """Begin an attempt: evaluate what the batch says of the step, then dispatch its command."""
+        """Begin an attempt, at once unless it reads a text that only the journal has."""
+        compiled = self._compiled.get(place.step)
+        if compiled is not None and self._reads_large_texts(place.device, compiled):
+            self._spawn(f"texts for {place.step} on {place.device}", self._start_with_texts(place, attempt))
+        else:
+            self._start_now(place, attempt, None)
+
+    async def _start_with_texts(self, place: Place, attempt: int) -> None:
+        expressions = list(self._compiled[place.step].expressions())
+        texts = await self._texts(expressions, self._context(place.device))
+        self._start_now(place, attempt, texts)
+        self._woken.set()
+
+    def _start_now(self, place: Place, attempt: int, texts: Mapping[str, str] | None) -> None:
+        """Evaluate what the batch says of a step, then dispatch its command."""
         step, compiled = self._steps[place.step], self._compiled.get(place.step)
+        context = self._context(place.device, texts=texts)
         try:
-            if attempt == 1 and not self._condition(place):
+            if attempt == 1 and not self._condition(place.step, context):
                 self._not_needed(place, f"{step.when} is false")
                 return
             if isinstance(step, ApprovalStep):
+                # A question that cannot be put into words fails here, on each of its devices.
+                question_text(step, compiled, context)
                 self._machine.parked(place)
                 return
             if self.run.undoes and place not in self.run.undo_arguments:
@@ -265,23 +291,42 @@ class Execution:
             filled = FilledArguments(self.run.undo_arguments.get(place, step.parameters))
             if compiled is not None and compiled.arguments is not None and compiled.arguments.templates:
                 described = self._environment.devices.described_lines(place.device, step.tool)
-                filled = compiled.arguments.fill(self._context(place.device), self._secrets, described)
+                filled = compiled.arguments.fill(context, self._secrets, described)
         except ExpressionError as error:
             self._fail(place, ErrorInfo.of(error.code, f"{place.step}: {error.message}"))
             return
         self._spawn(f"{place.step} on {place.device}", self._command(place, step, filled))
 
-    def _condition(self, place: Place) -> bool:
+    def _condition(self, step: str, context: Context) -> bool:
         """Whether the `when` of a step holds; true without one."""
-        compiled = self._compiled.get(place.step)
+        compiled = self._compiled.get(step)
         if compiled is None or compiled.when is None:
             return True
-        return bool(compiled.when.evaluate(self._context(place.device)))
+        return bool(compiled.when.evaluate(context))
+
+    def _reads_large_texts(self, device: str, compiled: CompiledStep) -> bool:
+        """Whether expressions of a step read results that have large texts, which are in the journal."""
+        paths = (reference.path for one in compiled.expressions() for reference in one.references)
+        read = {path[1] for path in paths if path[0] == STEPS and len(path) > 1}
+        return any(
+            has_large_texts(self.run.cells[device, step].result or self._earlier.get((device, step)))
+            for step in read
+        )
+
+    async def _texts(self, expressions: Iterable[Expression], context: Context) -> dict[str, str]:
+        """The large texts that expressions read, by blob."""
+        data = [expression.cut(context) for expression in expressions]
+        return await load_texts(data, self._environment.journal.get_blob)
 
     def _not_needed(self, place: Place, why: str) -> None:
         self._note(place, StepSkipped(why=why, needless=True))
         self._set(place, state=CellState.SKIPPED, note=why)
         self._machine.ended(place, End(CellState.SKIPPED))
+
+    def _counts_as_done(self, place: Place, why: str) -> None:
+        """Let a step that failed count as done."""
+        self._note(place, StepRecovered(by=[], why=why))
+        self._put(recovered(self._cell(place), [], why))
 
     def _fail(self, place: Place, error: ErrorInfo) -> None:
         """End a step that fails before it has a command."""
@@ -320,7 +365,7 @@ class Execution:
 
         self._begin(place, order.call_id)
         result = await self._environment.dispatcher.dispatch(order, on_stage)
-        self._conclude(place, step, result)
+        self._conclude(place, step, result, await self._result_context(place, result))
         # Not `_go_on`: the actions that follow a hundred results are not one iteration of the loop.
         self._woken.set()
 
@@ -357,14 +402,38 @@ class Execution:
             self._set(place, state=CellState.QUEUED, note="approved; waits for its turn")
             await turn.wait()
 
-    def _conclude(self, place: Place, step: Step, result: CommandResult) -> None:
+    async def _result_context(self, place: Place, result: CommandResult) -> Context:
+        """What the expectations of a step read when its command has ended."""
+        context = self._context(place.device, readable_value(result))
+        compiled = self._compiled.get(place.step)
+        if compiled is None or not compiled.expect:
+            return context
+        if not has_large_texts(result) and not self._reads_large_texts(place.device, compiled):
+            return context
+        expressions = [condition.expression for condition in compiled.expect]
+        return replace(context, texts=await self._texts(expressions, context))
+
+    def _conclude(self, place: Place, step: Step, result: CommandResult, context: Context) -> None:
         state = cell_state_of(result)
         note = result.error.message if result.error else result.note
-        if state is CellState.DONE and (error := self._unmet(place, result)) is not None:
+        if state is CellState.DONE and (error := self._unmet(place, context)) is not None:
             self._note(place, StepFailed(error=error.model_dump(mode="json"), expectation=True))
             result, state, note = unexpected(result, error), CellState.FAILED, error.message
         self._set(place, state=state, ended_at=now_utc(), note=note, result=result)
-        self._machine.ended(place, self._end_of(place, step, result, state))
+        if state is CellState.FAILED and self._failed_as_expected(place, result, context):
+            self._counts_as_done(place, AS_EXPECTED)
+            self._machine.ended(place, End(CellState.DONE))
+        else:
+            self._machine.ended(place, self._end_of(place, step, result, state))
+
+    def _failed_as_expected(self, place: Place, result: CommandResult, context: Context) -> bool:
+        """Whether a tool failed with a result that is what the expectations of its step want."""
+        compiled = self._compiled.get(place.step)
+        unmet = result.error is None or result.error.code is ErrorCode.EXPECTATION_FAILED
+        if compiled is None or unmet or not _tool_failed(result) or result.result is None:
+            return False
+        references = (reference for condition in compiled.expect for reference in condition.references)
+        return any(one.path[0] == RESULT for one in references) and self._unmet(place, context) is None
 
     def _end_of(self, place: Place, step: Step, result: CommandResult, state: CellState) -> End:
         code = result.error.code if result.error else None
@@ -374,16 +443,16 @@ class Execution:
             words = step.retry.not_idempotent is not None
             may_retry = nothing_sent or words or self._environment.devices.may_repeat(place.device, step.tool)
         again = nothing_sent and code in _ASKED_AGAIN and result.stage in _AFTER_APPROVAL
-        return End(state, code, may_retry, again)
+        return End(state, code, may_retry, again, _tool_failed(result))
 
-    def _unmet(self, place: Place, result: CommandResult) -> ErrorInfo | None:
+    def _unmet(self, place: Place, context: Context) -> ErrorInfo | None:
         """The error of a step whose result is not as the batch expects; None if it is."""
         step, compiled = self._steps[place.step], self._compiled.get(place.step)
         if compiled is None or not isinstance(step, Step):
             return None
         for text, expression in zip(step.expect, compiled.expect, strict=True):
             try:
-                if expression.evaluate(self._context(place.device, result.result)):
+                if expression.evaluate(context):
                     continue
                 message = f"Expected {text}, which is false."
             except ExpressionError as error:
@@ -391,10 +460,10 @@ class Execution:
             return ErrorInfo.of(ErrorCode.EXPECTATION_FAILED, message)
         return None
 
-    def _context(self, device: str, result: Any = None) -> Context:
+    def _context(self, device: str, result: Any = None, texts: Mapping[str, str] | None = None) -> Context:
         """What expressions read of a device now."""
         steps = _EndedSteps(self.run, self._earlier, device)
-        return Context(self.run.inputs, steps, self._environment.devices.facts(device), result)
+        return Context(self.run.inputs, steps, self._environment.devices.facts(device), result, texts)
 
     # Retries
     def _retry_later(self, place: Place, attempt: int, code: ErrorCode | None) -> None:
@@ -423,7 +492,9 @@ class Execution:
                 self._set(place, state=CellState.NOT_STARTED, note=why)
             self._go_on()
             return
-        question = self._questions[step.id] = AskedQuestion(self.run, step, action)
+        # An approval step reads inputs only, so that the text is the same for all devices.
+        text = question_text(step, self._compiled.get(step.id), self._context(action.devices[0]))
+        question = self._questions[step.id] = AskedQuestion(self.run, step, action, text)
         for device in action.devices:
             self._set(
                 Place(device, step.id),
@@ -508,6 +579,12 @@ class _EndedSteps(Mapping[str, StepFacts]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _tool_failed(result: CommandResult) -> bool:
+    """Whether the device was asked, and its tool failed or did not do what the batch expects."""
+    reported = result.basis is Basis.DEVICE_REPORTED_FAILURE
+    return result.error is not None and (reported or result.error.code is ErrorCode.EXPECTATION_FAILED)
 
 
 def _wait_before(retry: Retry, attempt: int, uniform: Callable[[float, float], float]) -> float:

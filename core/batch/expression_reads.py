@@ -13,7 +13,19 @@ from typing import Any
 
 import orjson
 
-from core.batch.cel_syntax import ADD, INDEX, SIZE, Call, Collection, Constant, Loop, Name, Select, Syntax
+from core.batch.cel_syntax import (
+    ADD,
+    INDEX,
+    SIZE,
+    SPLIT,
+    Call,
+    Collection,
+    Constant,
+    Loop,
+    Name,
+    Select,
+    Syntax,
+)
 from core.batch.large_integers import digits_of
 
 MOST_LOOPS_DEEP = 2
@@ -85,16 +97,23 @@ class Part:
         return [self.cut(value) for value in values]
 
 
+# Their texts have at most as many pieces as the text that they are given.
+_KEEPS_PIECES = frozenset({"trim"})
+
 Path = tuple[str | int, ...]
 """Names of fields and numbers of elements, from a variable on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A limit of a value that is checked before an evaluation: elements of a list, or bytes of JSON."""
+    """A limit of a value that is checked before an evaluation: elements of a list, or bytes of JSON.
+
+    With `separator` it is the pieces into which a text is split.
+    """
 
     path: Path
     elements: bool = False
+    separator: str = ""
 
     def check(self, data: Mapping[str, Any]) -> None:
         """Raise TooCostly if the value in `data` exceeds the limit."""
@@ -105,7 +124,11 @@ class Bound:
             except (KeyError, IndexError, TypeError):
                 return
         shown = ".".join(map(str, self.path))
-        if self.elements:
+        if self.separator:
+            pieces = value.count(self.separator) + 1 if isinstance(value, str) else 0
+            if pieces > MOST_APPENDED:
+                raise TooCostly(f"{shown} has {pieces:,} pieces; map and filter take {MOST_APPENDED:,}")
+        elif self.elements:
             if isinstance(value, dict | list) and len(value) > MOST_APPENDED:
                 raise TooCostly(f"{shown} has {len(value):,} elements; map and filter take {MOST_APPENDED:,}")
         elif isinstance(value, str | list | dict) and (size := size_of(value)) > LARGEST_IN_LOOP:
@@ -126,10 +149,14 @@ def size_of(value: Any) -> int:
 
 @dataclass(slots=True)
 class Reads:
-    """Everything that one expression reads. `places` has each path that it names, with its offset."""
+    """Everything that one expression reads. `places` has each path that it names, with its offset.
+
+    `keys` has the offsets of constant names in brackets, as in `steps["check-disk"]`, with the names.
+    """
 
     roots: Part = field(default_factory=Part)
     places: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
+    keys: list[tuple[int, str]] = field(default_factory=list)
     bounds: set[Bound] = field(default_factory=set)
     element_uses: int = 0
 
@@ -187,7 +214,7 @@ class _Finder:
             case Select():
                 return self._selected(node)
             case Call(function=function, arguments=(target, index)) if function == INDEX:
-                return self._indexed(target, index)
+                return self._indexed(target, index, node.at)
             case Call(function=function, arguments=(target,)) if function == SIZE:
                 place = self._place(target)
                 if place is not None:
@@ -217,15 +244,19 @@ class _Finder:
         if place is None:
             return None
         inner = place.inner(place.part.field_part(node.field), node.field)
-        names = tuple(step for step in inner.path if isinstance(step, str))
-        if inner.exact and len(names) == len(inner.path):
-            self.reads.places.append((names, node.at))
+        self._note(inner, node.at)
         if node.test_only:
             inner.part.sized = True
             return None
         return inner
 
-    def _indexed(self, target: Syntax, index: Syntax) -> _Place | None:
+    def _note(self, place: _Place, at: int) -> None:
+        """Note a path of names alone."""
+        names = tuple(step for step in place.path if isinstance(step, str))
+        if place.exact and len(names) == len(place.path):
+            self.reads.places.append((names, at))
+
+    def _indexed(self, target: Syntax, index: Syntax, at: int) -> _Place | None:
         place = self._place(target)
         constant = index.value if isinstance(index, Constant) else None
         if not isinstance(index, Constant):
@@ -233,7 +264,10 @@ class _Finder:
         if place is None:
             return None
         if isinstance(constant, str):
-            return place.inner(place.part.field_part(constant), constant)
+            self.reads.keys.append((index.at, constant))
+            inner = place.inner(place.part.field_part(constant), constant)
+            self._note(inner, at)
+            return inner
         if constant is None or constant < 0:
             self._limit(place)
             return place.inner(place.part.element_part(None), None)
@@ -259,10 +293,25 @@ class _Finder:
     def _limit_list(self, loop: Loop, source: _Place | None) -> None:
         if source is not None and source.exact:
             self.reads.bounds.add(Bound(source.path, elements=True))
+        elif (pieces := self._pieces(loop.source)) is not None:
+            self.reads.bounds.add(pieces)
         elif not isinstance(loop.source, Collection) and not (
             isinstance(loop.source, Loop) and loop.source.builds_list
         ):
-            raise TooCostly("map and filter run over a list that is named by a path", loop.at)
+            what = "map and filter run over a list that is named by a path, or over the split text of a path"
+            raise TooCostly(what, loop.at)
+
+    def _pieces(self, source: Syntax) -> Bound | None:
+        """The bound of `path.split("…")`, whose pieces can be counted before; None for any other list."""
+        if not (isinstance(source, Call) and source.function == SPLIT and len(source.arguments) > 1):
+            return None
+        text, separator = source.arguments[0], source.arguments[1]
+        while isinstance(text, Call) and text.function in _KEEPS_PIECES and text.arguments:
+            text = text.arguments[0]
+        place = self._place(text)
+        if place is None or not place.exact or not isinstance(separator, Constant) or not separator.value:
+            return None
+        return Bound(place.path, separator=str(separator.value))
 
     def _use_body(self, loop: Loop, element: _Place) -> None:
         outer = self._variables

@@ -6,13 +6,12 @@ Nothing is sent and nothing is journalled. What reads a secret input has no valu
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from core.batch.cel_types import described_fields, kind_words
+from core.batch.cel_types import described_fields, is_selectable, kind_words
 from core.batch.expressions import (
     DEVICE,
     INPUTS,
@@ -26,6 +25,7 @@ from core.batch.expressions import (
 )
 from core.batch.models import ABSENT, ApprovalStep, Batch, Cell, Entry, Parallel, Run, Step
 from core.batch.run_state import result_of, step_facts
+from core.batch.step_values import LargeText, has_large_texts, readable_value
 from core.batch.templates import CompiledStep, StepExpressionError, compile_all, steps_before
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import FrozenModel
@@ -38,7 +38,6 @@ MOST_ASKED = 50
 LONGEST_VALUE = 2_000
 _LONGEST_EXAMPLE = 120
 _DEEPEST = 5
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STEP_FIELDS = {
     "status": "text",
     "state": "text",
@@ -47,7 +46,7 @@ _STEP_FIELDS = {
     "duration_ms": "number",
     "attempts": "whole number",
 }
-_DEVICE_FIELDS = {"name": "text", "tags": "list", "platform": "text", "os": "text"}
+_DEVICE_FIELDS = {"name": "text", "tags": "list", "platform": "text", "os": "text", "os_name": "text"}
 
 
 class Readable(FrozenModel):
@@ -101,12 +100,14 @@ class Known:
     """What expressions of a batch can be held against.
 
     `schemas` has the output schemas of the steps' tools; `earlier` is a run whose results are read, of which
-    some devices may be left out; `device` are the facts of the device whose results are read.
+    some devices may be left out; `device` are the facts of the device whose results are read. `texts` has, by
+    blob, the large texts that `parts_read` names.
     """
 
     schemas: Mapping[str, Mapping[str, Any]]
     device: DeviceFacts
     earlier: Run | None = None
+    texts: Mapping[str, str] | None = None
 
     def cell(self, step: str) -> Cell | None:
         """The cell of a step on the device in the earlier run."""
@@ -138,6 +139,19 @@ def try_expressions(
     )
 
 
+def parts_read(batch: Batch, step: str, asked: Sequence[AskedExpression], known: Known) -> list[Any]:
+    """What the asked expressions read where the earlier run has large texts, which are loaded for a trial."""
+    if known.earlier is None or not any(has_large_texts(cell.result) for cell in known.earlier.cells):
+        return []
+    parts: list[Any] = []
+    for one in asked[:MOST_ASKED]:
+        compiled = compile_all(_with_only(batch, step, one.place, one.text), known.schemas, [])
+        if step in compiled:
+            context = _context(batch, step, known)
+            parts += [expression.cut(context) for expression in compiled[step].expressions()]
+    return parts
+
+
 def _readable(batch: Batch, step: str, known: Known) -> Iterator[Readable]:
     found, before = _step_in(batch, step)
     if isinstance(found, Step):
@@ -164,7 +178,7 @@ def _result_fields(path: str, step: str, known: Known) -> Iterator[Readable]:
     cell = known.cell(step)
     result = result_of(cell) if cell is not None else None
     fields = {_joined(path, *names): kind for names, kind in described_fields(known.schemas.get(step, {}))}
-    real = dict(_values(path, result.result)) if result is not None else {}
+    real = dict(_values(path, readable_value(result))) if result is not None else {}
     for name in dict.fromkeys([path, *fields, *real]):
         kind = fields.get(name) or (_kind_of(real[name]) if name in real else "")
         yield Readable(path=name, type=kind, value=_short(real[name]) if name in real else "")
@@ -184,21 +198,33 @@ def _values(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
 
 def _joined(path: str, *names: str) -> str:
     for name in names:
-        plain = name == "[0]" or _IDENTIFIER.fullmatch(name)
-        path += (
-            name if name == "[0]" else f".{name}" if plain else f"[{json.dumps(name, ensure_ascii=False)}]"
-        )
+        if name == "[0]":
+            path += name
+        else:
+            path += f".{name}" if is_selectable(name) else f"[{json.dumps(name, ensure_ascii=False)}]"
     return path
 
 
 def _kind_of(value: Any) -> str:
-    kinds: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+    kinds: dict[type, str] = {
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        LargeText: "string",
+        list: "array",
+    }
     return kind_words("object" if isinstance(value, dict) else kinds.get(type(value), ""))
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, default=_head_of)
     return text if len(text) <= _LONGEST_EXAMPLE else f"{text[:_LONGEST_EXAMPLE]}…"
+
+
+def _head_of(value: object) -> str:
+    assert isinstance(value, LargeText), "a result is JSON data but for its large texts"
+    return value.head
 
 
 def _facts_of(cell: Cell | None) -> StepFacts | None:
@@ -250,7 +276,8 @@ def _context(batch: Batch, step: str, known: Known) -> Context:
     names = {cell.step for cell in cells}
     facts = {name: found for name in names if (found := _facts_of(known.cell(name))) is not None}
     own = facts.get(step)
-    return Context(known.inputs(batch), facts, known.device, own.result if own is not None else None)
+    result = own.result if own is not None else None
+    return Context(known.inputs(batch), facts, known.device, result, known.texts)
 
 
 def _evaluate(made: CompiledStep, place: Place, context: Context) -> Any:

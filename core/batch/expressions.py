@@ -1,7 +1,8 @@
 """CEL expressions of batch files: compiled against what they may read, evaluated in bounded time.
 
-An expression reads `inputs.NAME`, `device.name|tags|platform|os`, `steps.ID.FIELD` of steps that stand before
-it, and, in an expectation, `result`. In the file it stands in `${{ … }}` (`core.batch.templates`).
+An expression reads `inputs.NAME`, `device.name|tags|platform|os|os_name`, `steps.ID.FIELD` of steps that
+stand before it, and, in an expectation, `result`. In the file it stands in `${{ … }}`, as
+`core.batch.templates` has it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from functools import cache
 from typing import Any
 
 from core.batch import large_integers
-from core.batch.cel_syntax import read_syntax
+from core.batch.cel_functions import FUNCTIONS, is_bounded_anyway, like, too_large
+from core.batch.cel_syntax import Syntax, read_syntax
 from core.batch.cel_types import (
     ANY,
     NUMBER,
@@ -25,11 +27,16 @@ from core.batch.cel_types import (
     MessageTypes,
     cel_library,
     cel_type,
+    checked_name,
+    is_selectable,
     new_environment,
 )
 from core.batch.expression_reads import LARGEST_CONTEXT, MOST_READ, Reads, TooCostly, reads_of, size_of
 from core.batch.models import Input
+from core.batch.step_values import filled, unfit_for_arguments
 from core.errors import BadInput
+from core.fleet.filter import os_word
+from core.fleet.models import Device
 
 LONGEST = 2_000
 """Most characters of an expression."""
@@ -51,7 +58,8 @@ class StepFacts:
     """What expressions read of a step on one device.
 
     `status` is AIP's, `state` a `CellState`, `verdict` and `error` (an error code) are empty where there is
-    none. `result` is None where there is none; reading a field of it then is an `ExpressionError`.
+    none. `result` is that of `core.batch.step_values.readable_value`, None where there is none; reading a
+    field of it then is an `ExpressionError`.
     """
 
     state: str
@@ -75,15 +83,30 @@ _STEP_TYPES: dict[str, FieldType] = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What expressions read of the device on which their step runs. `os` is the system with its version."""
+    """What expressions read of the device on which their step runs.
+
+    `os` is the word of the filter, as in `os:linux`; `os_name` is the system with its version.
+    """
 
     name: str = ""
     tags: tuple[str, ...] = ()
     platform: str = ""
     os: str = ""
+    os_name: str = ""
+
+    @classmethod
+    def of(cls, device: Device) -> DeviceFacts:
+        """The facts of a device."""
+        return cls(device.name, tuple(device.tags), device.platform, os_word(device), device.system)
 
 
-_DEVICE_TYPES: dict[str, FieldType] = {"name": TEXT, "tags": TEXTS, "platform": TEXT, "os": TEXT}
+_DEVICE_TYPES: dict[str, FieldType] = {
+    "name": TEXT,
+    "tags": TEXTS,
+    "platform": TEXT,
+    "os": TEXT,
+    "os_name": TEXT,
+}
 _INPUT_TYPES: dict[str, dict[str, Any]] = {
     "string": {"type": "string"},
     "integer": {"type": "integer"},
@@ -143,12 +166,17 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The values for one evaluation. `result` is read only by expectations."""
+    """The values for one evaluation. `result` is read only by expectations.
+
+    `texts` has, by blob, the large texts of results that `Expression.cut` holds; None where no result has
+    one.
+    """
 
     inputs: Mapping[str, Any]
     steps: Mapping[str, StepFacts]
     device: DeviceFacts
     result: Any = None
+    texts: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +192,19 @@ class Reference:
 class Expression:
     """A compiled expression. `result_type` is CEL's name in small letters: bool, int, double, string, dyn, …
 
-    `secret`: it reads a secret input, so its value must not be shown or journalled.
+    `secret`: it reads a secret input, so its value must not be shown or journalled. `argument`: its value
+    goes into an argument, so it must read nothing that is masked.
     """
 
     text: str
     references: tuple[Reference, ...]
     result_type: str
     secret: bool
+    argument: bool
     _program: Any = field(repr=False)
     _reads: Reads = field(repr=False)
+    # None where nothing that it calls makes more than it reads.
+    _grows: Syntax | None = field(repr=False)
 
     def evaluate(self, context: Context) -> Any:
         """The value, as JSON data.
@@ -180,8 +212,13 @@ class Expression:
         Raises:
             ExpressionError: a value it needs is missing, a type is wrong, or a bound is exceeded.
         """
-        data = large_integers.with_large_integers(self._cut(context))
+        data = self.cut(context)
         try:
+            if context.texts is not None:
+                data = filled(data, context.texts)
+            if self.argument:
+                _check_fit(data)
+            data = large_integers.with_large_integers(data)
             self._check_cost(data)
             answer = self._program.eval(data=data)
             return _json_of(answer)
@@ -190,7 +227,8 @@ class Expression:
                 raise ExpressionError("it cannot be evaluated; the reason may hold a secret") from None
             raise ExpressionError(self._why_not(str(error), context)) from None
 
-    def _cut(self, context: Context) -> dict[str, Any]:
+    def cut(self, context: Context) -> dict[str, Any]:
+        """The part of the context that it reads, by variable; large texts in it are not loaded."""
         data: dict[str, Any] = {}
         for name, part in self._reads.roots.fields.items():
             if name == STEPS:
@@ -207,7 +245,7 @@ class Expression:
                 data[name] = part.cut(dict(context.inputs))
             elif name == DEVICE:
                 device = context.device
-                data[name] = {"name": device.name, "platform": device.platform, "os": device.os}
+                data[name] = {field: getattr(device, field) for field in _DEVICE_TYPES if field != "tags"}
                 data[name]["tags"] = list(device.tags)
             elif name == RESULT:
                 data[name] = part.cut(context.result)
@@ -221,6 +259,8 @@ class Expression:
             raise TooCostly(f"its loops would read more than {MOST_READ:,} bytes")
         for bound in self._reads.bounds:
             bound.check(data)
+        if self._grows is not None and (why := too_large(self._grows, size)):
+            raise TooCostly(why)
 
     def _why_not(self, error: str, context: Context) -> str:
         for reference in self.references:
@@ -245,25 +285,62 @@ def compile_expression(text: str, scope: Scope) -> Expression:
         text.encode()
     except UnicodeEncodeError as error:
         raise ExpressionError(f"this is not Unicode: {error.reason}") from error
-    program = _compiled(_untyped_environment(), text)
     try:
-        reads = reads_of(read_syntax(program.serialize()))
+        program = _compiled(_untyped_environment(), text)
+    except ExpressionError as error:
+        raise _name_behind_dot(text, scope) or error from None
+    try:
+        tree = read_syntax(program.serialize())
+        reads = reads_of(tree)
     except TooCostly as error:
         raise ExpressionError(str(error), *_place_in(text, error.at)) from error
     references = _references(text, reads)
     for reference in references:
         _check_reference(reference, scope)
     environment, types = scope.declarations.environment(scope.result_of)
-    checked = _compiled(environment, text, types)
+    checked = _compiled(environment, _for_checker(text, reads), types)
     inputs = scope.declarations.inputs
     secret = any(reference.path[0] == INPUTS and inputs[reference.path[1]].secret for reference in references)
-    return Expression(text, references, checked.return_type().name().lower(), secret, program, reads)
+    kind = checked.return_type().name().lower()
+    grows = None if is_bounded_anyway(tree) else tree
+    return Expression(text, references, kind, secret, scope.secrets, program, reads, grows)
+
+
+def _check_fit(data: Mapping[str, Any]) -> None:
+    for step, facts in data.get(STEPS, {}).items():
+        if why := unfit_for_arguments(facts.get(RESULT)):
+            raise ExpressionError(f"{STEPS}.{step}.{RESULT} {why}")
 
 
 @cache
 def _untyped_environment() -> Any:
     dyn = cel_library().Type.DYN
     return new_environment(dict.fromkeys((INPUTS, STEPS, DEVICE, RESULT), dyn))
+
+
+_KEY = re.compile(r"""(?:"[^"\\\n]*"|'[^'\\\n]*')\s*\]""")
+
+
+def _for_checker(text: str, reads: Reads) -> str:
+    """The text with `["name"]` as the `.name` that the checker knows; what follows stays at its place."""
+    for at, name in reads.keys:
+        key, opened = _KEY.match(text, at), text.rfind("[", 0, at)
+        if key is not None and not text[opened + 1 : at].strip():
+            selected = f".{checked_name(name)}"
+            text = text[:opened] + selected.ljust(key.end() - opened) + text[key.end() :]
+    return text
+
+
+def _name_behind_dot(text: str, scope: Scope) -> ExpressionError | None:
+    """The error of a text that cannot be compiled, if it reads a name with a dot that cannot be read so."""
+    names = [(STEPS, step) for step in scope.steps]
+    names += [(INPUTS, name) for name in scope.declarations.inputs]
+    for root, name in names:
+        found = None if is_selectable(name) else re.search(rf"\b{root}\.{re.escape(name)}(?![\w-])", text)
+        if found is not None:
+            what = f'the name {name} cannot stand behind a dot; write {root}["{name}"]'
+            return ExpressionError(what, *_place_in(text, found.start()))
+    return None
 
 
 def _references(text: str, reads: Reads) -> tuple[Reference, ...]:
@@ -330,10 +407,17 @@ def _compiled(environment: Any, text: str, types: MessageTypes | None = None) ->
             deep = _TOO_DEEP.search(str(error))
             what = "it is nested too deeply; allowed are 32 levels" if deep else f"no expression: {error}"
             raise ExpressionError(what) from None
-        raise ExpressionError(_problem_words(match[3], types), int(match[1]), int(match[2])) from None
+        line, column = int(match[1]), int(match[2])
+        after = text.splitlines()[line - 1][column - 1 :] if match[3] else ""
+        raise ExpressionError(_problem_words(match[3], after, types), line, column) from None
 
 
-def _problem_words(problem: str, types: MessageTypes | None) -> str:
+_CALLED = re.compile(r"\s*\(")
+_CALLED_WITH_PREFIX = re.compile(r"(?:math|strings|base64|lists|sets|regex|cel|optional)\.\w+(?=\s*\()")
+
+
+def _problem_words(problem: str, after: str, types: MessageTypes | None) -> str:
+    """A problem of CEL in words; `after` is the text of the expression from its place on."""
     if match := _NO_FIELD.fullmatch(problem):
         known = ", ".join(types.fields_of.get(match[2], ())) if types else ""
         return f'there is no field "{match[1]}"; there are {known or "none"}'
@@ -344,8 +428,19 @@ def _problem_words(problem: str, types: MessageTypes | None) -> str:
         name = match[1].strip("_@").replace("_", " ").strip() or match[1]
         return f"{name} cannot be used with: {operands}"
     if match := _NO_NAME.fullmatch(problem):
+        # The place is that of the bracket, or of the prefix.
+        prefixed = _CALLED_WITH_PREFIX.match(after)
+        if prefixed or _CALLED.match(after):
+            return _no_function(prefixed[0] if prefixed else match[1])
         return f'"{match[1]}" is not known; an expression reads inputs, steps, device, and result in expect'
     return problem.removeprefix("Syntax error: ")
+
+
+def _no_function(name: str) -> str:
+    if name in FUNCTIONS:
+        return f"{name}() is called behind the value that it takes, as in value.{name}()"
+    near = " or ".join(f"{known}()" for known in like(name))
+    return f"there is no function {name}(){f'; did you mean {near}?' if near else ''}"
 
 
 _NO_KEY = re.compile(r"Key not found in map : (.*)")

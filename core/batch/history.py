@@ -184,7 +184,7 @@ def _bring_up_to_date(
         case RetryScheduled():
             run.put(cell.model_copy(update={"state": CellState.RETRYING}))
         case StepRecovered():
-            run.put(recovered(cell, event.by))
+            run.put(recovered(cell, event.by, event.why))
         case StepCancelAsked() if cell.state is CellState.RUNNING:
             run.put(cell.model_copy(update={"state": CellState.CANCEL_ASKED}))
         case StepSettled():

@@ -46,6 +46,11 @@ def secret_values(batch: Batch, values: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def fault_of_default(declared: Input) -> str:
+    """Why the default of an input is no value for it; empty where it is, and without one."""
+    return "" if declared.required else _fault_of(declared, declared.default)
+
+
 def inputs_schema(batch: Batch) -> dict[str, Any]:
     """The JSON Schema of the values that `check_inputs` takes."""
     return {

@@ -16,6 +16,7 @@ from core.policy.models import Answer
 RunKind = Literal["batch", "call", "undo"]
 STEP_ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 INPUT_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+LONGEST_QUESTION = 2000
 PERCENT = r"^(100|[1-9][0-9]?)%$"
 
 
@@ -85,7 +86,8 @@ class Step(_FileModel):
     `when` and each text of `expect` are CEL expressions (`core.batch.expressions`); the step is skipped where
     `when` is false, and fails where an expectation is. `on_failure` None means `recover` where there are
     recovery steps, and otherwise the batch's. The `recover` steps run in order after this one failed; it
-    counts as recovered if all of them succeed that do not say `on_failure: continue`.
+    counts as recovered if all of them succeed that do not say `on_failure: continue`. With `allow_failure` a
+    failure of its tool counts as done.
     """
 
     id: str = Field(pattern=STEP_ID)
@@ -98,6 +100,7 @@ class Step(_FileModel):
     retry: Retry | None = _optional(None)
     on_failure: Literal["stop", "continue", "recover"] | None = _optional(None)
     recover: list[Step] = _optional([], max_length=20)
+    allow_failure: bool = Field(default=False, exclude_if=lambda allowed: not allowed)
     note: str = _optional("")
 
     @model_validator(mode="after")
@@ -106,6 +109,8 @@ class Step(_FileModel):
             raise ValueError("on_failure: recover needs recover steps")
         if self.recover and self.on_failure not in (None, "recover"):
             raise ValueError(f"a step with recover steps cannot say on_failure: {self.on_failure}")
+        if self.allow_failure and self.on_failure == "stop":
+            raise ValueError("a step that allows its failure cannot say on_failure: stop")
         if any(step.recover for step in self.recover):
             raise ValueError("a recovery step cannot have recovery steps of its own")
         return self
@@ -120,9 +125,12 @@ class Parallel(BaseModel):
 
 
 class Question(_FileModel):
-    """What an approval step asks. `approvers` is how many operators must approve; `deadline` in seconds."""
+    """What an approval step asks; its text may have expressions over inputs.
 
-    question: str = Field(min_length=1, max_length=2000)
+    `approvers` is how many operators must approve; `deadline` in seconds.
+    """
+
+    question: str = Field(min_length=1, max_length=LONGEST_QUESTION)
     approvers: int = Field(default=1, ge=1, le=10)
     deadline: float = Field(default=3600.0, gt=0, le=604_800)
 

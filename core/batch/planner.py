@@ -21,6 +21,8 @@ from core.batch.expressions import (
 )
 from core.batch.inputs import secret_values
 from core.batch.models import ABSENT, ApprovalStep, Batch, Plan, PlannedCell, Step, calls, flatten
+from core.batch.questions import question_text
+from core.batch.result_schema import arriving_schema
 from core.batch.templates import (
     CompiledStep,
     FilledArguments,
@@ -30,6 +32,7 @@ from core.batch.templates import (
 )
 from core.commitments import NO_PLACES, Places
 from core.dispatch.command_request import NO_SECRETS, Secrets
+from core.dispatch.deadline import is_stock
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Effect, Health, Tool
 from core.policy.analysis.masking import UNQUOTED
@@ -37,6 +40,7 @@ from core.policy.analysis.shell.tool_arguments import described_line_arguments
 from core.policy.models import Answer, Decision
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 
+_AWAY = (Health.OFFLINE, Health.RECONNECTING)
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 # What `core.batch.execution` lets expressions read of a skipped step.
 SKIPPED = StepFacts("skipped", "skipped", "cancelled", error="skipped")
@@ -101,6 +105,19 @@ class Planner:
                     continue
         return shared
 
+    def wrong_everywhere(self, devices: list[Device]) -> str:
+        """Why the first step whose expressions are wrong on every device is so; empty if there is none.
+
+        Of a device that is away nothing is known; it does not count.
+        """
+        present = [device for device in devices if device.health not in _AWAY]
+        switched_off = {step.id for step in self._steps if not step.enabled}
+        faults = [self._compile_for(device)[1] for device in present]
+        for step in faults[0] if faults else ():
+            if step not in switched_off and all(step in of_device for of_device in faults):
+                return faults[0][step]
+        return ""
+
     def plan(self, devices: list[Device], leads: Mapping[str, ResolvedPaths]) -> Plan:
         """Ask the policy for its decision on every step on every device.
 
@@ -122,7 +139,7 @@ class Planner:
         context = Context(
             self._inputs,
             facts,
-            DeviceFacts(device.name, tuple(device.tags), device.platform, device.system),
+            DeviceFacts.of(device),
         )
         for entry in self._batch.steps:
             if isinstance(entry, ApprovalStep):
@@ -141,10 +158,16 @@ class Planner:
         if not self._expressions:
             return {}, {}
         tools = [self._offers.tool(device.name, step.tool) for step in self._steps]
-        key = tuple(tool.contract.digest if tool else "" for tool in tools)
+        # Equal tools give equal values where the device hands them on alike.
+        key = (
+            "stock" if is_stock(device) else "own",
+            *(f"{tool.namespace} {tool.contract.digest}" if tool else "" for tool in tools),
+        )
         if key not in self._compiled:
             schemas = {
-                step.id: tool.output_schema for step, tool in zip(self._steps, tools, strict=True) if tool
+                step.id: arriving_schema(tool, device)
+                for step, tool in zip(self._steps, tools, strict=True)
+                if tool
             }
             mistakes: list[StepExpressionError] = []
             compiled = compile_all(self._batch, schemas, mistakes)
@@ -165,7 +188,16 @@ class Planner:
         undecided = self._before(step.id, compiled, faults, context)
         if undecided is not None:
             return undecided.model_copy(update={"device": device.name})
-        return PlannedCell(device=device.name, step=step.id, outcome="question", why=step.approval.question)
+        try:
+            text = question_text(step, compiled, context)
+        except ExpressionError as error:
+            expressions = compiled.expressions() if compiled is not None else ()
+            because = sorted({name for one in expressions for name in _unknown(one, context)})
+            cell = (
+                _not_known(step.id, because) if because else _invalid(step.id, f"question: {error.message}.")
+            )
+            return cell.model_copy(update={"device": device.name})
+        return PlannedCell(device=device.name, step=step.id, outcome="question", why=text)
 
     def _before(
         self, step: str, compiled: CompiledStep | None, faults: Mapping[str, str], context: Context
@@ -197,7 +229,7 @@ class Planner:
     ) -> PlannedCell:
         if not step.enabled:
             return PlannedCell(device=device.name, step=step.id, outcome="off", why="switched off")
-        if device.health in (Health.OFFLINE, Health.RECONNECTING):
+        if device.health in _AWAY:
             why = f"{device.health.value}: {device.reason}" if device.reason else device.health.value
             return PlannedCell(device=device.name, step=step.id, outcome="offline", why=why)
         undecided = self._before(step.id, compiled, faults, context)
@@ -301,6 +333,10 @@ def _unknown(expression: Expression, context: Context) -> list[str]:
         elif root == INPUTS and rest and rest[0] not in context.inputs:
             names.append(f"{INPUTS}.{rest[0]}")
     return list(dict.fromkeys(names))
+
+
+def _invalid(step: str, why: str) -> PlannedCell:
+    return PlannedCell(device="", step=step, outcome="invalid", why=why)
 
 
 def _not_known(step: str, because: list[str]) -> PlannedCell:

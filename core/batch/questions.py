@@ -14,9 +14,12 @@ from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered, ApprovalRequest
 from core.audit.entries import NewEntry
 from core.audit.events import ApprovalExpired, ApprovalRequested, EntryFields
-from core.batch.models import APPROVAL, ApprovalStep, CellState
+from core.batch.expressions import Context, ExpressionError
+from core.batch.models import APPROVAL, LONGEST_QUESTION, ApprovalStep, CellState
 from core.batch.run_machine import AskQuestion
 from core.batch.run_state import ActiveRun
+from core.batch.templates import CompiledStep
+from core.canonical_json import canonical_bytes
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.fleet.models import Effect, Risk
 from core.ids import new_id
@@ -25,6 +28,8 @@ from core.statements import Request, make_request
 
 # Stands where a command has the digest of its tool's contract.
 QUESTION_CONTRACT = "quarterdeck.question/1"
+SERVICE_ENDED = "The service ended; nothing was sent."
+"""Why a request has no answer that waited when its service was killed."""
 
 
 def is_question(request: Request) -> bool:
@@ -54,11 +59,15 @@ class QuestionEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """The question of an approval step for the devices of one wave, about to be asked."""
+    """The question of an approval step for the devices of one wave, about to be asked.
+
+    `text` is what operators read and sign: the batch's question with the values of its expressions.
+    """
 
     run: ActiveRun
     step: ApprovalStep
     asked: AskQuestion
+    text: str
     approval: str = field(default_factory=lambda: f"a-{new_id()}")
     call_id: str = field(default_factory=new_id)
 
@@ -66,7 +75,7 @@ class AskedQuestion:
     def request(self) -> Request:
         """What operators see and sign."""
         parameters: dict[str, Any] = {
-            "question": self.step.approval.question,
+            "question": self.text,
             "batch": self.run.batch.name,
             "run": self.run.id,
             "step": self.step.id,
@@ -91,7 +100,7 @@ class AskedQuestion:
             approval=self.approval,
             digest=request.digest,
             edited_from="",
-            question=self.step.approval.question,
+            question=self.text,
             devices=list(self.asked.devices),
             wave=self.asked.wave,
         )
@@ -128,7 +137,7 @@ class AskedQuestion:
             risk=Risk.MEDIUM,
             effect=Effect.CHANGE,
             profile=Profile.GUARDED,
-            summary=self.step.approval.question,
+            summary=self.text,
             reasons=[Reason(text="The batch asks this before it goes on", origin=f"step {self.step.id}")],
             rules=[rule],
             approvers=self.step.approval.approvers,
@@ -142,6 +151,25 @@ class AskedQuestion:
     def _record_end(self, journal: Notes, state: str, reason: str) -> None:
         ended = ApprovalExpired(approval=self.approval, state=state, reason=reason)
         journal.note_late([ended.entry("service", **self._place)])
+
+
+def question_text(step: ApprovalStep, compiled: CompiledStep | None, context: Context) -> str:
+    """What an approval step asks, with the values of its expressions.
+
+    Raises:
+        ExpressionError: an expression cannot be evaluated, or the text is empty or longer than a question.
+    """
+    if compiled is None or compiled.question is None:
+        return step.approval.question
+    value = compiled.question.fill(context).value
+    text = value if isinstance(value, str) else canonical_bytes(value).decode()
+    if not text.strip():
+        raise ExpressionError("the question is empty")
+    if len(text) > LONGEST_QUESTION:
+        raise ExpressionError(
+            f"a question has at most {LONGEST_QUESTION:,} characters; this one has {len(text):,}"
+        )
+    return text
 
 
 def end_of(approval: Approval) -> QuestionEnd:
@@ -167,7 +195,7 @@ def denied(operator: str, reason: str) -> QuestionEnd:
 
 def not_answered(state: str, reason: str) -> QuestionEnd:
     """The end of a question that no operator answered; `state` is an `ApprovalState` or `refused`."""
-    if state == ApprovalState.WITHDRAWN.value:
+    if state == ApprovalState.WITHDRAWN.value or reason == SERVICE_ENDED:
         error = ErrorInfo.of(ErrorCode.CANCELLED, reason or "The request was withdrawn.")
         return QuestionEnd(CellState.CANCELLED, error.message, error)
     if state == ApprovalState.EXPIRED.value:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from core.approvals.grants import holds_secret
 from core.batch.models import ApprovalStep, Cell, CellState, Entry, Run, calls, flatten
 from core.batch.run_state import SWITCHED_OFF, Carried, already_resumed
+from core.batch.step_values import holds_mask
 from core.errors import Refused
 
 _SUCCEEDED = (CellState.DONE, CellState.SKIPPED)
@@ -63,7 +64,11 @@ def check_resumable(run: Run, remainder: Remainder) -> None:
         )
     if not remainder.first:
         raise Refused(f"Nothing of {summary.id} is left to do.")
-    secret = [step.id for step in flatten(run.batch.steps) if holds_secret(step.parameters)]
+    secret = [
+        step.id
+        for step in flatten(run.batch.steps)
+        if holds_secret(step.parameters) or holds_mask(step.parameters)
+    ]
     if secret:
         raise Refused(
             f"The arguments of {', '.join(secret)} are secret and were not stored; start the batch again."

@@ -8,7 +8,7 @@ stop condition.
                          │ ▲                                                          │
                          │ └──start── DUE ◄──due── BACKOFF ◄──────────────────────────┤ a failure to retry
                          ▼                                                            ▼
-        AT_QUESTION ──► ASKED (approval steps)                   RECOVERING, or settled as done or not done
+        AT_QUESTION ──► ASKED (approval steps)      RECOVERING, or settled as done, allowed or not done
 
 A device is a lane that walks through the batch. It begins in its wave when one of `parallel` slots is free,
 holds the slot while a cell of it is `PENDING` or `ACTIVE`, and gives it back while all its cells wait.
@@ -49,7 +49,8 @@ class OnFailure(StrEnum):
 class StepRules:
     """What the machine knows of a step. `attempts` counts the first one; `retry_on` are codes of errors.
 
-    `recovery` are the steps to take, in order, when this step has failed.
+    `recovery` are the steps to take, in order, when this step has failed. `allow_failure`: a failure of its
+    tool counts as done.
     """
 
     id: str
@@ -57,6 +58,7 @@ class StepRules:
     attempts: int = 1
     retry_on: frozenset[ErrorCode] = frozenset()
     recovery: tuple[StepRules, ...] = ()
+    allow_failure: bool = False
 
     def all(self) -> Iterator[StepRules]:
         """This step, and all steps of its recovery."""
@@ -112,12 +114,16 @@ class Course:
 
 
 class End(NamedTuple):
-    """How an attempt ended. `again`: it was not sent and must be asked again; `may_retry`: safe to repeat."""
+    """How an attempt ended. `again`: it was not sent and must be asked again; `may_retry`: safe to repeat.
+
+    `tool_failed`: the device was asked, and what it did is not what the step is for.
+    """
 
     state: CellState
     code: ErrorCode | None = None
     may_retry: bool = False
     again: bool = False
+    tool_failed: bool = False
 
 
 # Actions
@@ -163,6 +169,12 @@ class Recovered(NamedTuple):
     by: tuple[str, ...]
 
 
+class Allow(NamedTuple):
+    """A failed step counts as done: the batch allows its failure."""
+
+    place: Place
+
+
 class AskQuestion(NamedTuple):
     """Ask operators the question of an approval step, once for these devices."""
 
@@ -189,7 +201,17 @@ class Finish(NamedTuple):
 
 
 Action = (
-    Start | Proceed | Skip | RetryLater | GiveUp | Recovered | AskQuestion | AskCancel | Withdraw | Finish
+    Start
+    | Proceed
+    | Skip
+    | RetryLater
+    | GiveUp
+    | Recovered
+    | Allow
+    | AskQuestion
+    | AskCancel
+    | Withdraw
+    | Finish
 )
 
 
@@ -597,6 +619,9 @@ class RunMachine:
 
     def _settle(self, cell: _Cell, end: End) -> None:
         """A cell has its end. The device goes on, or stops."""
+        if _is_allowed(cell, end):
+            self._out.append(Allow(cell.place))
+            end = End(CellState.DONE)
         lane, ok = cell.lane, _is_ok(end)
         del lane.open[cell.rules.id]
         if cell.parent is not None:
@@ -666,6 +691,16 @@ _RECOVERABLE = frozenset({CellState.FAILED, CellState.NO_SUCH_TOOL})
 
 def _is_ok(end: End) -> bool:
     return end.state in (CellState.DONE, CellState.SKIPPED)
+
+
+def _is_allowed(cell: _Cell, end: End) -> bool:
+    """Whether an end that is a failure counts as done.
+
+    A recovery works by its steps that do not say `continue`; the others may fail.
+    """
+    if cell.parent is not None and cell.rules.on_failure is OnFailure.CONTINUE:
+        return end.state in _RECOVERABLE
+    return cell.rules.allow_failure and end.state is CellState.FAILED and end.tool_failed
 
 
 def _is_retried(cell: _Cell, end: End) -> bool:

@@ -27,12 +27,15 @@ from core.batch.models import (
     flatten,
     rows,
 )
+from core.batch.step_values import readable_value
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
 from core.quick import made
 
 SWITCHED_OFF = "switched off"
+AS_EXPECTED = "It failed as expected."
+ALLOWED = "Its failure is allowed."
 CELLS_AT_A_TIME = 1_000
 Json = dict[str, Any]
 
@@ -272,9 +275,13 @@ def unexpected(result: CommandResult, error: ErrorInfo) -> CommandResult:
     return result.model_copy(update={"status": ResultStatus.FAILURE, "error": error})
 
 
-def recovered(cell: Cell, by: list[str]) -> Cell:
-    """The cell of a failed step after its recovery; it keeps the result of the failure."""
-    note = f"Recovered by {', '.join(by)}. {cell.note}".strip()
+def recovered(cell: Cell, by: list[str], why: str = "") -> Cell:
+    """The cell of a failed step that counts as done, by its recovery or because of `why`.
+
+    It keeps the result of the failure.
+    """
+    because = why or f"Recovered by {', '.join(by)}."
+    note = f"{because} {cell.note}".strip()
     return cell.model_copy(update={"state": CellState.DONE, "recovered_by": by, "note": note})
 
 
@@ -294,7 +301,7 @@ def step_facts(cell: Cell, earlier: CommandResult | None = None) -> StepFacts:
         state=cell.state.value,
         status=result.status.value,
         verdict=result.verdict.value,
-        result=result.result,
+        result=readable_value(result),
         error=result.error.code.value if result.error else "",
         duration_ms=result.duration_ms,
         attempts=cell.attempts,

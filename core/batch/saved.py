@@ -11,7 +11,7 @@ from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.file_names import batch_name, file_stem
 from core.batch.models import Batch, SavedBatch, flatten
 from core.broken_text import fault_words
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.files import sync_folder, write_atomic
 
 SUFFIX = ".yaml"
@@ -49,7 +49,7 @@ class SavedBatches:
         if stat.st_size <= COUNTED_BYTES:
             try:
                 steps = len(flatten(self.load(name).steps))
-            except BadInput:
+            except QuarterdeckError:
                 steps = None
         changed = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat().replace("+00:00", "Z")
         return SavedBatch(name=name, changed_at=changed, size_bytes=stat.st_size, steps=steps)

@@ -324,11 +324,15 @@ def _check_shell(tool: str, template: TextTemplate, platform: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class CompiledStep:
-    """The expressions of one step or approval step. `arguments` is None for an approval step."""
+    """The expressions of one step or approval step. `arguments` is None for an approval step.
+
+    `question` is what an approval step asks, where that has expressions.
+    """
 
     when: Condition | None
     expect: tuple[Condition, ...] = ()
     arguments: Arguments | None = None
+    question: TextTemplate | None = None
 
     def expressions(self) -> Iterator[Expression]:
         """All expressions of the step."""
@@ -337,6 +341,8 @@ class CompiledStep:
         yield from (condition.expression for condition in self.expect)
         if self.arguments is not None:
             yield from self.arguments.expressions
+        if self.question is not None:
+            yield from self.question.expressions
 
 
 def has_expressions(batch: Batch) -> bool:
@@ -346,7 +352,10 @@ def has_expressions(batch: Batch) -> bool:
         for entry in batch.steps
         for call in calls(entry)
         for step in (call, *call.recover)
-    ) or any(isinstance(entry, ApprovalStep) and entry.when is not None for entry in batch.steps)
+    ) or any(
+        isinstance(entry, ApprovalStep) and (entry.when is not None or OPEN in entry.approval.question)
+        for entry in batch.steps
+    )
 
 
 def compile_batch(
@@ -407,9 +416,20 @@ class _Compiler:
     def approval(self, step: ApprovalStep) -> None:
         when = step.when
         scope = Scope(self._declarations, device=False)
+        known = len(self._faults)
         condition = None if when is None else self._condition(step.id, ("when",), when, scope)
-        if when is None or condition is not None:
-            self.compiled[step.id] = CompiledStep(condition)
+        question = self._question(step, scope)
+        if len(self._faults) == known:
+            self.compiled[step.id] = CompiledStep(condition, question=question)
+
+    def _question(self, step: ApprovalStep, scope: Scope) -> TextTemplate | None:
+        if OPEN not in step.approval.question:
+            return None
+        try:
+            return compile_text(step.approval.question, scope)
+        except ExpressionError as error:
+            self._faults.append(StepExpressionError(step.id, ("approval", "question"), error))
+            return None
 
     def call(self, step: Step, before: tuple[str, ...]) -> None:
         known = len(self._faults)

@@ -27,6 +27,7 @@ from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode
+from core.fleet.filter import no_match
 from core.replay.result_search import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import every_result, whole_run
@@ -85,7 +86,8 @@ def run(
 ) -> None:
     """Run a batch, from a file or by the name under which it was saved, and follow it to its end.
 
-    The exit code is that of the worst result: unknown before failed before offline before denied.
+    The exit code is that of the worst result: unknown before failed before offline before denied. That of
+    --plan is 11 where a step is invalid on some device.
     """
     saving = Saving.into(save)
     how = HowToFollow(wait, context.obj.json, unlocking)
@@ -98,10 +100,11 @@ def run(
         if plan:
             found = await session.console.runs.plan(chosen, values)
             if not found.devices:
-                raise BadInput(f"No device matches {chosen.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
+                raise no_match(chosen.targets)
             shown = plan_json(chosen.name, found) if context.obj.json else None
             say(as_json(shown) if shown else plan_text(chosen.name, found))
-            return exit_codes.DONE
+            invalid = any(cell.outcome == "invalid" for cell in found.cells)
+            return exit_codes.PLAN_INVALID if invalid else exit_codes.DONE
         values |= await missing_secrets(chosen, values)
         return await run_to_end(
             session, lambda: session.console.runs.start(chosen, inputs=values), how, saving
@@ -299,6 +302,8 @@ async def batch_of(session: Session, wanted: str, device: str | None = None) -> 
     else:
         batch = await session.console.runs.load_batch(wanted)
     if device is None:
+        if "targets" not in batch.model_fields_set:
+            note(f"{one_line(wanted)} has no targets; it is for {batch.targets}.")
         return batch
     # Targets that the file does not give are those of its default, which the operator did not write.
     before = f"{batch.targets} " if "targets" in batch.model_fields_set else ""

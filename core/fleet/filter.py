@@ -7,19 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from core.errors import BadInput, ErrorCode
 from core.filter_language import LONGEST, Filter, Language
 from core.fleet.models import Device, Health
 
-__all__ = ["FIELDS", "LANGUAGE", "LONGEST", "DeviceFilter", "parse_filter"]
+__all__ = ["FIELDS", "LANGUAGE", "LONGEST", "DeviceFilter", "no_match", "os_word", "parse_filter"]
 
 _OS_NAMES = {"darwin": "macos", "win32": "windows"}
 
 DeviceFilter = Filter[Device]
 
 
+def os_word(device: Device) -> str:
+    """The word for a device's operating system: linux, windows, macos."""
+    platform = device.platform.casefold()
+    return _OS_NAMES.get(platform, platform)
+
+
 def _systems(device: Device) -> list[str]:
-    other = _OS_NAMES.get(device.platform.casefold())
-    return [device.platform, device.system, *([other] if other else [])]
+    return [device.platform, device.system, os_word(device)]
 
 
 FIELDS: dict[str, Callable[[Device], list[str]]] = {
@@ -39,6 +45,17 @@ LANGUAGE = Language(
     plain=lambda device: [device.name, *device.tags, device.platform],
     closed={"health": tuple(health.value for health in Health), "production": ("yes", "no")},
 )
+
+
+def no_match(targets: str) -> BadInput:
+    """The error for a filter that no device matches; of several terms it says that all must hold."""
+    several = len(parse_filter(targets).terms) > 1 or "|" in targets
+    words = (
+        " All terms must hold: a blank means and, a comma means or, as in name:lab-1,lab-2."
+        if several
+        else ""
+    )
+    return BadInput(f"No device matches {targets!r}.{words}", ErrorCode.UNKNOWN_DEVICE)
 
 
 def parse_filter(text: str) -> DeviceFilter:

@@ -77,7 +77,7 @@ _OF_ENTRY: dict[Kind, str] = {
     Kind.RUN_FINISHED: "The run ended",
     Kind.STEP_SKIPPED: "{step} was skipped",
     Kind.STEP_FAILED: "{step} failed",
-    Kind.STEP_RECOVERED: "{step} was recovered by other steps",
+    Kind.STEP_RECOVERED: "{step} failed and counts as done",
     Kind.STEP_SETTLED: "{actor} said whether {step} is done",
     Kind.STEP_CANCEL_ASKED: "Cancelling {step} was asked for",
     Kind.RETRY_SCHEDULED: "{step} is to be tried again",

@@ -2,6 +2,7 @@
 
 `NOT_APPROVED` is final: the request expired without an answer and nothing was sent.
 `APPROVAL_PENDING` is not final: the request waits in the service's queue, and may still be approved and sent.
+`PLAN_INVALID`: a plan shows a step that is invalid on some device; nothing was sent.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ OUTCOME_UNKNOWN = 7
 JOURNAL_BAD = 8
 HOME_OWNED = 9
 APPROVAL_PENDING = 10
+PLAN_INVALID = 11
 INTERRUPTED = 130
 
 _OF_CODE: dict[ErrorCode, int] = {

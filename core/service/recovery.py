@@ -22,6 +22,7 @@ from core.audit.events import (
 from core.audit.journal import Journal
 from core.audit.projection import CommandState, Projection
 from core.batch.models import RunState
+from core.batch.questions import SERVICE_ENDED
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from core.fleet.models import Effect
@@ -107,7 +108,7 @@ async def _since_last_start(journal: Journal) -> AsyncIterator[Entry]:
 
 
 def _expired(approval: str, entry: Entry) -> NewEntry:
-    event = ApprovalExpired(approval=approval, state="expired", reason="The service ended; nothing was sent.")
+    event = ApprovalExpired(approval=approval, state="expired", reason=SERVICE_ENDED)
     return event.entry("service", **_place(entry))
 
 

@@ -21,7 +21,7 @@ class RunDevices:
             present = self._fleet.get(device)
         except QuarterdeckError:
             return DeviceFacts(name=device)
-        return DeviceFacts(device, tuple(present.tags), present.platform, present.system)
+        return DeviceFacts.of(present)
 
     def tool(self, device: str, name: str) -> Tool | None:
         """A tool that a device offers now; None if it is away or has no such tool."""

@@ -137,6 +137,11 @@ async def test_the_other_way_recovers_a_step_that_failed(service: Service, work:
     assert restart.recovered_by == ["look", "other_way"]
     assert cells(run)["other_way"].state is CellState.DONE
     assert (work / "restarted").exists()
+    # The log is not there, which the batch does not mind.
+    look = cells(run)["look"].result
+    assert look is not None
+    assert look.error is not None
+    assert run.summary.state is RunState.DONE
 
 
 async def test_each_wave_asks_before_it_changes_something(service: Service, work: Path) -> None:

@@ -66,6 +66,8 @@ def test_a_field_that_no_tool_answers_is_found_by_the_plan(served: Home, place: 
     wrong.write_text(BATCH.replace("f.use_percent >", "f.used_percent >"))
     done = run(served, "run", str(wrong), "--plan")
     assert 'there is no field "used_percent"; there are device, mount_point' in done.out
+    # A script can tell it, too.
+    assert done.code == 11
 
 
 def test_a_secret_input_is_never_taken_from_the_command_line(served: Home, place: Path) -> None:

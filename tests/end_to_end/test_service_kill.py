@@ -13,9 +13,11 @@ import pytest
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, statement_for
 from core.audit.entries import Kind
+from core.batch.batch_file import read_batch
 from core.batch.models import CellState, RunState
 from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
+from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.service.console import Console
 from core.service.rpc.client import RemoteConsole
@@ -24,8 +26,9 @@ from tests.fakes.ended import all_ended
 from tests.fakes.pace import slowness
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run as command
+from tests.fakes.remote_device import make_listening_home
 from tests.fakes.service_process import service_process, until_online
-from tests.fakes.signing import anna
+from tests.fakes.signing import anna, signing
 
 # Each at a random moment: the full number where properties have theirs, too.
 _FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
@@ -197,3 +200,40 @@ async def check_one(console: Console, run: str, count: Path, approved: bool) -> 
         assert state in (RunState.DONE, RunState.UNKNOWN)
     else:
         assert state is RunState.INTERRUPTED
+
+
+async def test_killed_at_a_question_the_run_is_read_as_the_journal_tells_it(tmp_path: Path):
+    home = make_listening_home(tmp_path / "listening")
+    operator = anna(home)
+    batch = read_batch(
+        """
+name: asks
+targets: "name:lab-1,this-computer"
+rollout: {canary: 1}
+steps:
+  - {id: go, approval: {question: "Go on?"}}
+""",
+        "asks.yaml",
+    )
+    async with service_process(home) as service:
+        console = signing(await service.console(), home)
+        await console.approvals.register_operator(operator.operator)
+        # It is never there, and need not be: a question goes to operators.
+        await console.devices.pair("lab-1", DeviceSettings())
+        events = console.events()
+        run = (await console.runs.start(batch)).summary.id
+        first = await next_approval(console)
+        await approve(console, first, operator)
+        async with asyncio.timeout(PATIENCE_S):
+            while not [one for one in await console.approvals.list() if one.id != first.id]:
+                await anext(events)
+        await service.kill()
+    async with service_process(home) as service:
+        console = await service.console()
+        found = await console.runs.get(run)
+        canary, other = found.cells
+        assert (canary.device, canary.state) == ("lab-1", CellState.DONE)
+        assert canary.note == "approved by anna"
+        assert (other.device, other.state) == ("this-computer", CellState.CANCELLED)
+        assert other.note == "The service ended; nothing was sent."
+        assert found.summary.state is RunState.INTERRUPTED

@@ -71,7 +71,5 @@ class FakeOffers:
             if names and (tool := self.tool(names[0], step.tool)) is not None
         }
         device = self._console.fleet.get(name)
-        facts = (
-            DeviceFacts(name, tuple(device.tags), device.platform, device.system) if device else DeviceFacts()
-        )
+        facts = DeviceFacts.of(device) if device else DeviceFacts()
         return Known(schemas, facts, earlier)

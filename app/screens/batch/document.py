@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from core.batch.cel_types import is_selectable
 from core.batch.models import ApprovalStep, Batch, Entry, Parallel, Step, calls
 from core.errors import BadInput
 
@@ -483,11 +484,13 @@ def changed_step(steps: Steps, key: int, **changes: Any) -> Steps:
 
 def with_references(steps: Steps, before: str, now: str) -> Steps:
     """Steps whose expressions read the step `now` where they read the step `before`."""
-    reads = re.compile(rf"(?<![\w.])steps\.{re.escape(before)}(?!\w)")
+    name = re.escape(before)
+    reads = re.compile(rf"(?<![\w.])steps(?:\.{name}(?![\w-])|\[\s*(?:\"{name}\"|'{name}')\s*\])")
+    wanted = f"steps.{now}" if is_selectable(now) else f'steps["{now}"]'
 
     def changed(value: Any) -> Any:
         if isinstance(value, str):
-            return _EXPRESSION.sub(lambda match: reads.sub(f"steps.{now}", match[0]), value)
+            return _EXPRESSION.sub(lambda match: reads.sub(wanted, match[0]), value)
         if isinstance(value, dict):
             return {key: changed(inner) for key, inner in value.items()}
         return [changed(inner) for inner in value] if isinstance(value, list) else value

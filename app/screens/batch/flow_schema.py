@@ -8,7 +8,7 @@ from typing import Any
 from app.forms.object_editor import HIDDEN
 from core.batch.batch_schema import batch_schema
 
-_STEP = ("retry", "on_failure", "note")
+_STEP = ("retry", "on_failure", "allow_failure", "note")
 _APPROVAL = ("approval", "note")
 _BATCH = ("description", "inputs", "on_failure", "rollout", "notes")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -13,7 +15,13 @@ from core.audit.entries import Kind
 from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
 from core.audit.query import quoted
-from core.batch.expression_trial import AskedExpression, ExpressionTrials, Known, try_expressions
+from core.batch.expression_trial import (
+    AskedExpression,
+    ExpressionTrials,
+    Known,
+    parts_read,
+    try_expressions,
+)
 from core.batch.expressions import DeviceFacts
 from core.batch.held_values import steps_read
 from core.batch.history import rebuild_run
@@ -32,17 +40,21 @@ from core.batch.models import (
     flatten,
 )
 from core.batch.planner import Planner
+from core.batch.result_schema import arriving_schema
 from core.batch.resume import Remainder, check_resumable, remainder_of
 from core.batch.run_compare import RunComparison, compare_runs, joined
 from core.batch.run_state import ActiveRun, already_resumed, settled
 from core.batch.runner import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
+from core.batch.step_values import load_texts
 from core.batch.templates import compile_batch
 from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, Refused
+from core.fleet.filter import no_match
+from core.fleet.models import Device
 from core.service.alternatives import FailedCall, alternatives_to
 from core.service.api.client import Client, ClientApi
 from core.service.api.devices import matching_devices
@@ -79,7 +91,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
         service = self._service
         check_given(batch, inputs or {})
-        devices = matching_devices(self._client, batch.targets)
+        devices = self._targets(batch)
         names = [device.name for device in devices]
         planner = Planner(
             batch, inputs or {}, service.dispatcher, RunDevices(service.fleet), self._client.actor
@@ -94,19 +106,20 @@ class LocalRuns(ClientApi, RunsApi):
     async def try_expressions(
         self, batch: Batch, step: str, asked: list[AskedExpression]
     ) -> ExpressionTrials:
-        return try_expressions(batch, step, asked, await self._known(batch))
+        known = await self._known(batch)
+        if parts := parts_read(batch, step, asked, known):
+            known = replace(known, texts=await load_texts(parts, self._service.journal.get_blob))
+        return try_expressions(batch, step, asked, known)
 
     async def _known(self, batch: Batch) -> Known:
         """The tools of the devices that a batch is for, and its latest run on one of them."""
         devices, earlier = RunDevices(self._service.fleet), await self._latest_run_of(batch.name)
-        names = [device.name for device in matching_devices(self._client, batch.targets)][
-            :_MOST_ASKED_FOR_TOOLS
-        ]
+        present = matching_devices(self._client, batch.targets)[:_MOST_ASKED_FOR_TOOLS]
+        names = [device.name for device in present]
         schemas = {
-            step.id: tool.output_schema
+            step.id: schema
             for step in flatten(batch.steps)
-            for tool in [next(filter(None, (devices.tool(name, step.tool) for name in names)), None)]
-            if tool is not None and tool.output_schema
+            if (schema := _schema_on_first(present, step.tool, devices))
         }
         read = [*(earlier.summary.devices if earlier is not None else []), *names, ""]
         return Known(schemas, devices.facts(read[0]) if read[0] else DeviceFacts(), earlier)
@@ -134,16 +147,39 @@ class LocalRuns(ClientApi, RunsApi):
         said: str = "",
         request_id: str = "",
     ) -> Run:
-        devices = [device.name for device in matching_devices(self._client, batch.targets)]
+        present = self._targets(batch)
+        devices = [device.name for device in present]
         if not devices:
-            raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
+            raise no_match(batch.targets)
         if expected_devices is not None and sorted(expected_devices) != sorted(devices):
             raise BadInput(
                 f"{batch.targets!r} now means {len(devices)} devices, not the {len(expected_devices)} "
                 "that were shown. Plan again."
             )
         given = self._inputs(batch, inputs or {})
+        self._check_steps(batch, given, present)
         return await self._begin(batch, devices, "batch", said, request_id, given)
+
+    def _check_steps(self, batch: Batch, given: Inputs, devices: list[Device]) -> None:
+        """Check that the expressions of each step fit some device, before the steps ahead of it run.
+
+        Raises:
+            BadInput: one is.
+        """
+        fleet, dispatcher = RunDevices(self._service.fleet), self._service.dispatcher
+        planner = Planner(batch, given.values, dispatcher, fleet, self._client.actor)
+        if why := planner.wrong_everywhere(devices):
+            raise BadInput(f"Nothing was started: {why}")
+
+    def _targets(self, batch: Batch) -> list[Device]:
+        """The devices that a batch is for; an empty filter, which matches every device, is no target.
+
+        Raises:
+            BadInput: the filter is malformed or empty.
+        """
+        if not batch.targets.strip():
+            raise BadInput("No devices are named. Name them, such as tag:lab; name:* is every device.")
+        return matching_devices(self._client, batch.targets)
 
     def _inputs(self, batch: Batch, given: dict[str, Any]) -> Inputs:
         values = check_inputs(batch, given)
@@ -499,6 +535,14 @@ class LocalRuns(ClientApi, RunsApi):
     @property
     def _batches(self) -> SavedBatches:
         return SavedBatches(self._service.home.batches)
+
+
+def _schema_on_first(present: list[Device], tool: str, devices: RunDevices) -> Mapping[str, Any]:
+    """The schema of what a tool gives on the first of these devices that has it; empty if none is known."""
+    for device in present:
+        if (offered := devices.tool(device.name, tool)) is not None:
+            return arriving_schema(offered, device)
+    return {}
 
 
 def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> Step:

@@ -81,7 +81,7 @@ def known(*cells: Cell, **inputs: Any) -> Known:
         started_at="2026-01-01T00:00:00Z",
     )
     earlier = Run(summary=summary, batch=batch(), cells=list(cells), inputs=inputs)
-    return Known({"disk": SCHEMA}, DeviceFacts("lab-1", ("lab",), "linux", "Debian 13"), earlier)
+    return Known({"disk": SCHEMA}, DeviceFacts("lab-1", ("lab",), "linux", "linux", "Debian 13"), earlier)
 
 
 NEVER_RUN = Known({"disk": SCHEMA}, DeviceFacts("lab-1", ("lab",)))

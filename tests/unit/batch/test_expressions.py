@@ -19,6 +19,8 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.models import Input
+from core.fleet.filter import parse_filter
+from core.fleet.models import Device, Health
 
 DISK = {
     "type": "object",
@@ -275,3 +277,60 @@ def test_references_name_what_an_expression_reads() -> None:
         ("inputs", "threshold"),
         ("steps", "free", "result", "x"),
     ]
+
+
+class TestNamesInBrackets:
+    DASHED = Scope(
+        Declarations(
+            INPUTS | {"in": Input(type="integer", default=3)},
+            {"check-disk": DISK, "check_disk": {}, "in": DISK},
+        ),
+        ("check-disk", "check_disk", "in"),
+        result_of="in",
+    )
+
+    @pytest.mark.parametrize(
+        ("text", "path"),
+        [
+            ('steps["check-disk"].result.count', ("steps", "check-disk", "result", "count")),
+            ("steps[ 'in' ].result.count", ("steps", "in", "result", "count")),
+            ('steps["check_disk"]["result"]["count"]', ("steps", "check_disk", "result", "count")),
+            ('inputs["in"]', ("inputs", "in")),
+            ('result["count"]', ("result", "count")),
+        ],
+    )
+    def test_a_name_in_brackets_is_the_same_reference_as_behind_a_dot(self, text, path):
+        [reference] = compiled(text, self.DASHED).references
+        assert reference.path == path
+
+    def test_the_checker_knows_the_fields_behind_brackets_and_where_they_stand(self):
+        with pytest.raises(ExpressionError, match='there is no field "nope"; there are filesystems') as wrong:
+            compiled('1 < steps["check-disk"].result.nope', self.DASHED)
+        assert (wrong.value.line, wrong.value.column) == (1, 31)
+        with pytest.raises(ExpressionError, match='no step "check-dist" stands before'):
+            compiled('steps["check-dist"].result.count', self.DASHED)
+
+    @pytest.mark.parametrize("text", ["steps.check-disk.result.count", "steps.in.status", "1 + inputs.in"])
+    def test_a_name_that_cannot_stand_behind_a_dot_is_said_to_be_written_in_brackets(self, text):
+        with pytest.raises(ExpressionError, match=r'cannot stand behind a dot; write (steps|inputs)\["'):
+            compiled(text, self.DASHED)
+
+    def test_a_text_that_only_looks_like_such_a_name_is_a_text(self):
+        assert compiled("'steps.in'", self.DASHED).references == ()
+
+
+@pytest.mark.parametrize(
+    ("platform", "word"), [("linux", "linux"), ("Linux", "linux"), ("win32", "windows"), ("darwin", "macos")]
+)
+def test_the_system_of_a_device_is_the_word_of_the_filter(platform, word):
+    device = Device(
+        name="lab-1",
+        health=Health.ONLINE,
+        since="",
+        platform=platform,
+        system="Debian GNU/Linux 12 (bookworm), x86_64",
+    )
+    assert parse_filter(f"os:{word}").matches(device)
+    facts = DeviceFacts.of(device)
+    expression = compiled(f"device.os == '{word}' && device.os_name.startsWith('Debian')")
+    assert expression.evaluate(Context({}, {}, facts)) is True

@@ -352,3 +352,18 @@ def test_a_batch_as_json_reads_back_exactly_as_it_was(batch: Batch) -> None:
 def test_any_text_is_a_batch_or_a_named_mistake(text: str) -> None:
     with contextlib.suppress(BadInput):
         read_batch(text, "b")
+
+
+@pytest.mark.parametrize(
+    ("declared", "what"),
+    [
+        ("{type: string, default: 1.10}", "the default of ver is not of type string"),
+        ("{type: integer, default: yes}", "the default of ver is not of type integer"),
+        ("{type: string, default: c, one_of: [a, b]}", "the default of ver is not one of ['a', 'b']"),
+    ],
+)
+def test_a_default_that_is_no_value_of_its_input_is_found_when_the_file_is_read(declared: str, what: str):
+    with pytest.raises(BadInput) as refused:
+        read_batch(f"name: x\ninputs:\n  ver: {declared}\nsteps:\n  - {{id: a, tool: t}}\n", "x.yaml")
+    assert refused.value.message.startswith("x.yaml:3:")
+    assert what in refused.value.message

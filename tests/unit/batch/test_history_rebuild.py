@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core.audit.entries import Entry, Kind, NewEntry
@@ -71,6 +71,19 @@ async def play(batch: Batch, devices: list[str], ends: list[str], cancel_at: int
     return run.whole(), house
 
 
+# The run is cancelled while an approved request, whose contract changed, is about to be asked again.
+@example(
+    batch=Batch.model_validate(
+        {
+            "name": "any",
+            "steps": [{"parallel": [{"id": "s1", "tool": "t"}, {"id": "s2", "tool": "t"}]}],
+            "rollout": {"parallel": 1},
+        }
+    ),
+    devices=2,
+    ends=["cancelled", "changed"],
+    cancel_at=3,
+)
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(
     batch=batches(),

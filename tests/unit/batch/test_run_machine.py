@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from core.batch.models import CellState
 from core.batch.run_machine import (
     MOST_ASKED_AGAIN,
+    Allow,
     AskCancel,
     AskQuestion,
     Course,
@@ -36,8 +37,8 @@ from tests.fakes.run_size import examples
 
 DONE, FAILED, SKIPPED = CellState.DONE, CellState.FAILED, CellState.SKIPPED
 OK = (DONE, SKIPPED)
-BROKE = End(FAILED, ErrorCode.TOOL_FAILED)
-FLAKY = End(FAILED, ErrorCode.TIMEOUT, may_retry=True)
+BROKE = End(FAILED, ErrorCode.TOOL_FAILED, tool_failed=True)
+FLAKY = End(FAILED, ErrorCode.TIMEOUT, may_retry=True, tool_failed=True)
 UNSAFE = End(FAILED, ErrorCode.TIMEOUT)
 OFFLINE = End(FAILED, ErrorCode.DEVICE_OFFLINE, may_retry=True)
 LOST = End(CellState.UNKNOWN, ErrorCode.OUTCOME_UNKNOWN, may_retry=True)
@@ -208,6 +209,16 @@ class World:
                 assert self.finals[place] in (FAILED, CellState.NO_SUCH_TOOL)
                 self.finals[place] = DONE
                 self.ended_at[place.device].remove((place, self.attempts[place][-1]))
+            case Allow(place):
+                rules = self.rules[place.step]
+                assert self.finals[place] in (FAILED, CellState.NO_SUCH_TOOL)
+                if rules.allow_failure and place.step in self.tops:
+                    assert self.attempts[place][-1].tool_failed, "a fault on the way was allowed"
+                elif not (rules.allow_failure and self.attempts[place][-1].tool_failed):
+                    assert place.step not in self.tops
+                    assert rules.on_failure is OnFailure.CONTINUE
+                self.finals[place] = DONE
+                self.ended_at[place.device].remove((place, self.attempts[place][-1]))
             case AskQuestion():
                 assert not self.must_stop()
                 wave = [device for device, at in self.wave_of.items() if at == action.wave]
@@ -299,6 +310,7 @@ def courses(draw: st.DrawFn) -> tuple[Course, frozenset[str]]:
             draw(st.integers(1, 3)),
             RETRIED,
             tuple(step(recovery=False) for _ in range(draw(st.integers(0, 2)))) if recovery else (),
+            draw(st.booleans()),
         )
 
     blocks = []

@@ -45,7 +45,7 @@ name: Free disk space
 targets: "os:linux tag:lab !name:db-*"
 inputs:
   threshold: {type: integer, default: 80, description: Percent}
-  nothing: {type: object, default: null}
+  nothing: {type: object, default: {}}
   token: {type: string, secret: true}
   mode: {type: string, default: fast, one_of: [fast, slow]}
 on_failure: continue
@@ -117,7 +117,7 @@ def test_the_schema_is_a_schema_and_names_every_error_code() -> None:
 
 def test_a_batch_with_everything_is_read_and_written_back() -> None:
     batch = read_batch(WHOLE, "b.yaml")
-    assert batch.inputs["nothing"].default is None
+    assert batch.inputs["nothing"].default == {}
     assert batch.inputs["token"].default is ABSENT
     assert batch.inputs["token"].required
     written = batch_to_yaml(batch)

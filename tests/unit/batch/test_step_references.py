@@ -16,7 +16,7 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.models import Cell, CellState
-from core.batch.run_state import failed_without_command, recovered, step_facts, unexpected
+from core.batch.run_state import ALLOWED, failed_without_command, recovered, step_facts, unexpected
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 
@@ -58,6 +58,9 @@ CELLS = {
     "failed": cell(CellState.FAILED, BAD),
     "failed an expectation": cell(CellState.FAILED, unexpected(GOOD, UNMET)),
     "failed and was recovered": recovered(cell(CellState.FAILED, BAD), ["other"]),
+    "failed as `expect` wants, or with `allow_failure: true`": recovered(
+        cell(CellState.FAILED, BAD), [], ALLOWED
+    ),
     "was refused or denied": cell(CellState.REFUSED, DENIED),
     "is unknown": cell(CellState.UNKNOWN, LOST),
     "was skipped (`when` is false, or it is off)": cell(CellState.SKIPPED),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import BadInput, ErrorCode
-from core.fleet.filter import LONGEST, parse_filter
+from core.fleet.filter import LONGEST, no_match, parse_filter
 from core.fleet.models import Device, Health
 from tests.fakes.work import most_calls
 
@@ -142,3 +142,9 @@ def test_hostile_wildcards_cost_no_more_than_text_times_filter() -> None:
         assert not hostile.matches(device)
     with pytest.raises(BadInput, match="at most 2000"):
         parse_filter("x" * (LONGEST + 1))
+
+
+def test_a_filter_of_several_terms_that_nothing_matches_says_that_all_must_hold():
+    assert no_match("name:lab-9").message == "No device matches 'name:lab-9'."
+    for several in ("name:lab-1 name:lab-2", "lab-1 OR lab-2", "a|b"):
+        assert "a blank means and, a comma means or" in no_match(several).message

@@ -74,10 +74,39 @@ async def test_commands_in_sequence_and_in_parallel_and_a_saved_batch(
     await console.runs.save_batch("look", Batch(name="look", targets=f"name:{HERE}", steps=[step]))
     async with connect(token) as client:
         for parallel in (False, True):
-            done = await asked(client, "run_commands", devices="", commands=reads, parallel=parallel)
+            done = await asked(client, "run_commands", devices="name:*", commands=reads, parallel=parallel)
             assert [result["status"] for result in done["results"]] == ["success", "success"]
         [batch] = (await asked(client, "run_batch"))["batches"]
         assert (batch["batch"], batch["steps"]) == ("look", 1)
+        assert (await asked(client, "run_batch", batch="look"))["state"] == "done"
+
+
+async def test_no_devices_are_not_every_device(connect: Connect, console: Console, token: str):
+    commands = [{"tool": "get_system_info", "arguments": {"info_type": "memory"}}] * 2
+    async with connect(token) as client:
+        for devices in ("", "  "):
+            refused = await client.call_tool("run_commands", {"devices": devices, "commands": commands})
+            assert refused.is_error
+            assert "No devices are named" in str(refused)
+    assert not await console.runs.list()
+
+
+async def test_a_broken_saved_batch_is_named_and_hides_no_other(
+    connect: Connect, console: Console, token: str, home: Home
+):
+    step = Step(id="look", tool="get_system_info", parameters={"info_type": "memory"})
+    await console.runs.save_batch("look", Batch(name="look", targets=f"name:{HERE}", steps=[step]))
+    (home.batches / "broken.yaml").write_text("name: broken\nsteps: 5\n")
+    (home.batches / "dashes.yaml").write_text(
+        "name: dashes\nsteps:\n"
+        "  - {id: check-disk, tool: get_system_info, with: {info_type: disk}}\n"
+        "  - {id: b, tool: shell_execute, with: {command: \"echo ${{ steps['check-disk'].status }}\"}}\n"
+    )
+    async with connect(token) as client:
+        listed = {one["batch"]: one for one in (await asked(client, "run_batch"))["batches"]}
+        assert listed.keys() == {"broken", "dashes", "look"}
+        assert "broken.yaml:2:8" in listed["broken"]["problem"]
+        assert (listed["dashes"]["steps"], listed["look"]["steps"]) == (2, 1)
         assert (await asked(client, "run_batch", batch="look"))["state"] == "done"
 
 
