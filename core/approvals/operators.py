@@ -107,7 +107,8 @@ class Operators:
         if not valid:
             return [f"Operator {operator.name} (entry {entry.seq}) was registered without a valid signature."]
         registered = operator.model_copy(update={"registered_at": operator.registered_at or entry.time})
-        self._register(registered, entry.seq)
+        self._register(registered)
+        self._terms.setdefault(operator.name, []).append(_Term(operator.public_key, entry.seq))
         return []
 
     def _restore_removal(self, entry: Entry, holds: Holds) -> list[str]:
@@ -120,10 +121,9 @@ class Operators:
         self._terms[operator.name][-1].last = entry.seq
         return []
 
-    def _register(self, operator: Operator, seq: int) -> None:
+    def _register(self, operator: Operator) -> None:
         self._had_operator = True
         self._operators[operator.name] = operator
-        self._terms.setdefault(operator.name, []).append(_Term(operator.public_key, seq))
 
     def _signed_now(self, entry: Entry, change: Change, holds: Holds) -> bool:
         """Whether an operator registered at the time of the entry signed this change there."""
@@ -244,8 +244,7 @@ class Operators:
     def add(self, operator: Operator) -> Operator:
         """Register an operator; the caller has journalled the registration."""
         registered = operator.model_copy(update={"registered_at": datetime.now(UTC).isoformat()})
-        self._had_operator = True
-        self._operators[registered.name] = registered
+        self._register(registered)
         self._write()
         return registered
 

@@ -66,7 +66,7 @@ class SpoolKey:
         derived = HKDF(SHA256(), 32, salt=None, info=_MAC_LABEL).derive(journal_key.private_bytes_raw())
         padded = derived.ljust(_SHA256_BLOCK, b"\0")
         # HMAC from copies of two prepared states takes 1.6 µs; `hmac.digest`, which prepares them for each
-        # record, takes 3.8; noting is on the way of every command.
+        # record, takes 3.8. Noting is on the way of every command.
         self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded))
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
 
