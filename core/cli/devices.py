@@ -15,7 +15,6 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import CheckState, Device, DeviceSettings
-from core.fleet.paired_machines import described
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
 
@@ -224,7 +223,7 @@ def _machine(device: Device) -> str:
 def _other_machine(device: Device) -> str:
     if device.other_machine is None:
         return ""
-    return f"{described(device.other_machine)} shows the same pairing and is held"
+    return f"{device.other_machine.words} shows the same pairing and is held"
 
 
 def _clock(device: Device) -> str:

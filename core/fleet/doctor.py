@@ -34,7 +34,7 @@ from core.aip.tls import fingerprint_of, pinned_client_context
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import UNLISTED, Check, CheckName, CheckState, Device, Health, Listening, Refusal
-from core.fleet.paired_machines import ANOTHER, described
+from core.fleet.paired_machines import ANOTHER
 from core.fleet.rejected_connections import RejectedConnections
 from core.text import escape_hidden, shorten_middle
 
@@ -443,8 +443,8 @@ def _held(device: Device) -> list[Check]:
     if device.other_machine is None:
         return []
     finding = (
-        f"Two machines use this pairing: {described(device.machine)} was paired, and "
-        f"{described(device.other_machine)} is held."
+        f"Two machines use this pairing: {device.machine.words} was paired, and "
+        f"{device.other_machine.words} is held."
     )
     return [_failed("machine", finding, _NEXT_FOR_ANOTHER.format(name=device.name))]
 
@@ -454,7 +454,7 @@ def _machine_of(device: Device) -> Check:
     if held := _held(device):
         return held[0]
     if device.machine.identity:
-        return _passed("machine", f"It is the machine that was paired: {described(device.machine)}.")
+        return _passed("machine", f"It is the machine that was paired: {device.machine.words}.")
     finding = "Its client does not tell its machine: a copy of it with the same pairing would go unnoticed."
     return Check(name="machine", state=CheckState.SKIPPED, found=finding)
 

@@ -183,6 +183,12 @@ class Machine(FrozenModel):
     identity: str = ""
     host: str = ""
 
+    @property
+    def words(self) -> str:
+        """Its host name, and the beginning of its identity."""
+        host = f"host {self.host}" if self.host else "a host that it does not name"
+        return f"{host} (machine {self.identity[:8] or 'not told'})"
+
 
 NO_MACHINE = Machine()
 

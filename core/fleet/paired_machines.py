@@ -35,12 +35,6 @@ def machine_of(metadata: Mapping[str, Any]) -> Machine:
     )
 
 
-def described(machine: Machine) -> str:
-    """A machine in words: its host name, and the beginning of its identity."""
-    host = f"host {machine.host}" if machine.host else "a host that it does not name"
-    return f"{host} (machine {machine.identity[:8]})" if machine.identity else f"{host} (machine not told)"
-
-
 class PairedMachines:
     """The machines that pairings are bound to, and those that wait for an operator, by device."""
 
@@ -86,7 +80,7 @@ class PairedMachines:
         if other is None:
             return ""
         return (
-            f"{ANOTHER} as {device}: {described(other)}, was {described(self.of(device))}; it is held until "
+            f"{ANOTHER} as {device}: {other.words}, was {self.of(device).words}; it is held until "
             f"an operator accepts it: quarterdeck devices accept {device}"
         )
 
@@ -110,7 +104,7 @@ class PairedMachines:
         if other is None:
             raise BadInput(f"No other machine has shown the pairing of {device}.", ErrorCode.NOT_FOUND)
         if other.identity != identity:
-            raise BadInput(f"By now it is {described(other)} that answers as {device}; look again.")
+            raise BadInput(f"By now it is {other.words} that answers as {device}; look again.")
         return other
 
     def accept(self, device: str, machine: Machine) -> None:

@@ -16,7 +16,6 @@ from core.changes import Change, ChangeKind
 from core.errors import BadInput, ErrorCode
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, with_settings
 from core.fleet.models import DeviceSettings
-from core.fleet.paired_machines import described
 from core.home import split_address
 from core.policy.agents import PREFIX as AGENT_PREFIX
 from core.policy.agents import AgentSettings, targets_words, token_prefix
@@ -193,7 +192,7 @@ def machine(service: Service, name: str, identity: str) -> PlannedChange:
         after=after.model_dump(mode="json"),
     )
     loosens = [
-        f"{described(after)} is {name} from now on, in place of {described(before)}: rules and grants for "
+        f"{after.words} is {name} from now on, in place of {before.words}: rules and grants for "
         f"{name} apply there. What waits for {name} is withdrawn."
     ]
     if not after.identity:

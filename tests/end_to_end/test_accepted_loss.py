@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.approvals.operator_keys import create_operator_key
-from core.audit.entries import Kind
+from core.audit.entries import Kind, NewEntry
 from core.changes import Change, change_statement
 from core.errors import ErrorCode, JournalCorrupt, QuarterdeckError, Refused
 from core.home import Home, HomeLock
@@ -19,7 +19,7 @@ from core.service.service import Service
 from tests.fakes.program import make_home, run
 from tests.fakes.service_process import service_process
 from tests.fakes.signing import anna
-from tests.fakes.trust_desk import edit_journal
+from tests.fakes.trust_desk import edit_journal, trust_desk, write_journal
 
 DATABASE = ("journal.db", "journal.db-wal", "journal.db-shm")
 
@@ -192,3 +192,14 @@ def test_a_crash_before_the_head_file_was_replaced_hides_nothing(home: Home, mon
     found = json.loads(run(home, "audit", "find", "kind:loss_accepted", "--json").out)["entries"]
     assert {entry["kind"] for entry in found} == {Kind.LOSS_ACCEPTED}
     assert {entry["body"]["known_head"] for entry in found} == {wish.loss.known_note}
+
+
+async def test_a_loss_that_no_operator_signed_is_told_at_every_start(tmp_path: Path):
+    home = make_home(tmp_path / "home")
+    async with trust_desk(home):
+        pass
+    body = {"from": 3, "to": 9, "known_head": "", "signed": {"statement": {}, "signature": ""}}
+    await write_journal(home, NewEntry(kind=Kind.LOSS_ACCEPTED, actor="operator:anna", body=body))
+    for _ in range(2):
+        async with trust_desk(home) as desk:
+            assert "has no operator's valid signature" in desk.notes()

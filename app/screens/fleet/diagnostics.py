@@ -32,6 +32,7 @@ TITLES: dict[CheckName, str] = {
     "protocol": "Protocol", "pairing": "Pairing", "listening": "This console", "refused": "Refused attempts",
     "heard": "Last heard", "clock": "Clock", "process": "Process", "tools": "Tools", "name": "Its name",
     "duplicate": "Name in use", "browser": "Web page", "address": "Address",
+    "machine": "Machine",
 }  # fmt: skip
 
 

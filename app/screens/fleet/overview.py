@@ -155,6 +155,13 @@ class OverviewTab(QWidget):
 def device_facts(device: Device, fingerprint: str = "") -> list[Property]:
     """What is known about a device, in words."""
     facts = [Property("System", one_line(device.system) or "not known")]
+    if device.machine.host and device.direction != "local":
+        facts.append(Property("Host", one_line(device.machine.host)))
+    if device.other_machine is not None:
+        other = one_line(device.other_machine.words)
+        facts.append(
+            Property("Held", f"{other} shows the same pairing; see Link for what to do", tone="warn")
+        )
     client = one_line(device.client) or "not known"
     # What was agreed is known as long as it is connected.
     if device.direction != "local" and device.health is not Health.OFFLINE:

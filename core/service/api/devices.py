@@ -36,7 +36,6 @@ from core.fleet.models import (
     ToolDescription,
     ToolHit,
 )
-from core.fleet.paired_machines import described
 from core.fleet.tool_scope import scope_of, undo_of
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
@@ -256,7 +255,7 @@ class LocalDevices(ClientApi, DevicesApi):
             bound = DeviceBound(machine=machine.identity, host=machine.host, paired_at=paired_at, **proof)
             entry = await self._client.record(bound, name)
             if registry.get(name).paired_at == paired_at:
-                why = f"{described(machine)} was accepted as {name} by {entry.actor}"
+                why = f"{machine.words} was accepted as {name} by {entry.actor}"
                 void = f"{why}; what waited for the earlier machine is void."
                 service.approvals.withdraw(void, device=name)
                 await service.links.accept_machine(name, machine, f"{why}; waits for it to connect")

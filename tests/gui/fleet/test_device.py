@@ -26,7 +26,16 @@ from app.screens.targets import OpenApproval, OpenDevice, OpenRun, Target
 from app.theme.theme import Theme
 from app.widgets.property_list import whole
 from core.errors import DeviceError
-from core.fleet.models import Check, CheckName, CheckState, Health, HealthChange, Unavailable
+from core.fleet.models import (
+    Check,
+    CheckName,
+    CheckState,
+    Device,
+    Health,
+    HealthChange,
+    Machine,
+    Unavailable,
+)
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.story import story
@@ -398,3 +407,18 @@ async def test_why_the_tools_cannot_be_read_stays_until_they_are_read_again(
         assert "The tools cannot be read. kiosk-yard is offline." in said(place)
         panel.show_device(device.model_copy(update={"health": Health.ONLINE}))
         assert "cannot be read" not in said(place)
+
+
+def test_the_host_of_a_device_and_a_machine_that_is_held_are_facts_of_its_page():
+    device = Device(
+        name="lab-1",
+        health=Health.OFFLINE,
+        since="2026-11-27T00:00:00Z",
+        direction="in",
+        machine=Machine(identity="a" * 64, host="lab-1"),
+        other_machine=Machine(identity="b" * 64, host="clone-2"),
+    )
+    facts = {fact.label: fact for fact in device_facts(device)}
+    assert facts["Host"].value == "lab-1"
+    assert "clone-2" in facts["Held"].value
+    assert facts["Held"].tone == "warn"
