@@ -21,7 +21,7 @@ from core.service.console import Console, DeviceForgotten
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.agents import add_agent
 from tests.fakes.patience import PATIENCE_S
-from tests.fakes.remote_device import make_listening_home, paired, stands
+from tests.fakes.remote_device import make_listening_home, on_one_machine, paired, stands
 from tests.fakes.service_process import ServiceProcess, service_process
 from tests.fakes.signing import anna
 
@@ -168,6 +168,7 @@ class TestDiallingIn:
         pairing = await console.devices.pair(name, DeviceSettings())
         async with paired(tmp_path / "one", pairing.string):
             await stands(console, name, *HERE)
+            on_one_machine(tmp_path / "one", tmp_path / "two")
             async with paired(tmp_path / "two", pairing.string):
                 events = console.events()
                 async with asyncio.timeout(PATIENCE_S):

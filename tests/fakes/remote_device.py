@@ -86,9 +86,18 @@ async def told(state: Path, *words: str, stdin: str = "") -> str:
     return out
 
 
+def _machine_of(state: Path) -> Path:
+    """Where the machine that has this state keeps its own installation of the client."""
+    return state.with_name(f"{state.name}.machine")
+
+
 def _on_its_machine(state: Path) -> dict[str, str]:
-    """The environment of the machine that has this state: its own installation of the client."""
-    return {**environment(), "XDG_STATE_HOME": str(state.with_name(f"{state.name}.machine"))}
+    return {**environment(), "XDG_STATE_HOME": str(_machine_of(state))}
+
+
+def on_one_machine(state: Path, other: Path) -> None:
+    """Let a further client, with a state of its own, be on the machine of the first."""
+    _machine_of(other).symlink_to(_machine_of(state))
 
 
 def _run(state: Path, words: list[str], stdin: str) -> tuple[int, str, str]:
