@@ -54,11 +54,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class RequestPayload:
-    """A request's arguments as a card shows them. `others` is None when `main` has them all."""
+    """A request's arguments as a card shows them. `others` is None when `main` has them all.
+
+    `masked` is the number of secrets that are not shown, `main_masked` that of those in `main`.
+    """
 
     main: Part
     others: Part | None
     masked: int
+    main_masked: int
     digest: DigestCheck
 
 
@@ -71,7 +75,7 @@ def request_payload(request: Request, findings: list[Finding]) -> RequestPayload
     # An empty text has no bytes to look at; the JSON around it has.
     if not isinstance(main_value, str) or not main_value:
         whole = _canonical_part(parameters, findings)
-        return RequestPayload(whole, None, masked, check_digest(request))
+        return RequestPayload(whole, None, masked, masked, check_digest(request))
     main = Part(
         f"parameters.{main_name}",
         _bytes(main_value),
@@ -82,7 +86,8 @@ def request_payload(request: Request, findings: list[Finding]) -> RequestPayload
     )
     rest = {key: value for key, value in parameters.items() if key != main_name}
     others = _listed_part(rest, findings) if rest else None
-    return RequestPayload(main, others, masked, check_digest(request))
+    in_main = len(commitments_in(request.parameters[main_name]))
+    return RequestPayload(main, others, masked, in_main, check_digest(request))
 
 
 def check_digest(request: Request) -> DigestCheck:

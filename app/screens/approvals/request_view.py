@@ -175,10 +175,10 @@ class RequestView(QWidget):
             self.target.show_waiting(approval)
         self.program.setVisible(approval.request.tool_name == CLOSE_APPLICATION)
         self.program.show_waiting()
-        self.bytes.show_part(sent.main, sent.masked if sent.others is None else 0)
+        self.bytes.show_part(sent.main, sent.main_masked)
         self.rest.setVisible(sent.others is not None)
         if sent.others is not None:
-            self.rest.show_part(sent.others, sent.masked)
+            self.rest.show_part(sent.others, sent.masked - sent.main_masked)
         placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
         self.findings.show_findings(approval.decision.findings, placed)
         # A question sends nothing: there is nothing to find in it, and nothing to undo.

@@ -344,6 +344,20 @@ def test_a_text_that_looks_like_a_masked_secret_is_not_taken_for_one() -> None:
     assert sent.digest is DigestCheck.FITS
 
 
+def test_a_line_with_a_secret_in_it_is_shown_around_the_secret_with_findings_in_their_places() -> None:
+    line = {"$secret": ["curl -H 'X: ", {"$secret": "ab" * 32}, "' http://h/; rm -rf /srv"]}
+    request = make_approval(1, parameters={"command": line, "password": {"$secret": "cd" * 32}}).request
+    shown = "curl -H 'X: •••' http://h/; rm -rf /srv"
+    start = shown.index("rm")
+    finding = Finding(text="Deletes", risk=Risk.HIGH, argument="command", start=start, end=len(shown))
+    sent = request_payload(request, [finding])
+    assert sent.main.data == shown.encode()
+    [place] = sent.main.places
+    assert sent.main.data[place.start : place.end] == b"rm -rf /srv"
+    assert (sent.masked, sent.main_masked) == (2, 1)
+    assert sent.digest is DigestCheck.FITS
+
+
 def test_arguments_without_a_canonical_form_never_fit_a_digest() -> None:
     request = make_approval(1).request
     broken = request.model_copy(update={"parameters": {"command": "x\ud800", "n": float("nan")}})
