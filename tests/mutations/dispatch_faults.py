@@ -315,6 +315,13 @@ FAULTS = [
         _ARGUMENTS,
     ),
     Fault(
+        f"{_AT}arguments.py",
+        "self.tool, self.arguments.sent, home, marks=self.arguments.marks",
+        "self.tool, self.arguments.shown, home",
+        "a secret argument is judged by what is shown of it",
+        _SECRETS,
+    ),
+    Fault(
         f"{_AT}redaction.py",
         "        if holds_secret(here)\n",
         "        if False\n",

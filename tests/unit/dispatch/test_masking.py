@@ -114,7 +114,9 @@ async def test_what_a_caller_declares_secret_is_judged_as_it_is_sent(home: Home)
         declared = Secrets((), {("command",): ((6, 22),)})
         hidden = rig.dispatcher.explain(DEVICE, "shell_execute", line, secrets=declared)
         assert (hidden.risk, hidden.answer) == (plain.risk, plain.answer)
-        assert [one.risk for one in hidden.findings] == [one.risk for one in plain.findings]
+        assert [(one.text, one.risk) for one in hidden.findings] == [
+            (one.text, one.risk) for one in plain.findings
+        ]
         assert "/srv/data" not in hidden.model_dump_json()
 
 
