@@ -270,10 +270,10 @@ def _hidden_findings(name: str, text: str, inside: bool) -> Iterator[Finding]:
         yield Finding(text=f"Contains {remaining:,} more hidden characters", risk=Risk.HIGH, argument=name)
 
 
-_LONGEST_BLANKS, _LONGEST_LINE, _MOST_MARKS = 1_000, 100_000, 10
+_LONGEST_BLANKS, _LONGEST_LINE = 1_000, 100_000
 # Possessive, so that each text is read once.
 _BLANKS = re.compile(r"[^\S\n]{2,}+")
-_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{%d}" % _MOST_MARKS)
+_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{10}")
 
 
 def _unreadable_findings(name: str, text: str) -> Iterator[Finding]:
