@@ -279,8 +279,8 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}grants.py",
-        "        elif not condition.permits(call.parameters[name], call.real):\n",
-        "        elif not condition.permits(call.parameters[name]):\n",
+        "condition.permits(call.parameters[name], call.real, path=",
+        "condition.permits(call.parameters[name], path=",
         "a link leads out of the folder that was granted",
         ("tests/unit/policy/test_links.py", *_GRANTS),
     ),

@@ -218,10 +218,10 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}constraints.py",
-        "            return self._holds(value, real, all_ways=False)\n"
+        "            return self._holds(value, real, all_ways=False, path=path)\n"
         "        except Undecidable:\n"
         "            return True\n",
-        "            return self._holds(value, real, all_ways=False)\n"
+        "            return self._holds(value, real, all_ways=False, path=path)\n"
         "        except Undecidable:\n"
         "            return False\n",
         "what cannot be decided is not denied",
@@ -229,10 +229,10 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}constraints.py",
-        "            return self._holds(value, real, all_ways=True)\n"
+        "            return self._holds(value, real, all_ways=True, path=path)\n"
         "        except Undecidable:\n"
         "            return False\n",
-        "            return self._holds(value, real, all_ways=True)\n"
+        "            return self._holds(value, real, all_ways=True, path=path)\n"
         "        except Undecidable:\n"
         "            return True\n",
         "what cannot be decided is allowed",
@@ -240,8 +240,8 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}constraints.py",
-        "all(self.permits(element, real) for element in value)",
-        "any(self.permits(element, real) for element in value)",
+        "all(\n                self.permits(element, real, path=path)",
+        "any(\n                self.permits(element, real, path=path)",
         "one permitted element of a list permits the others",
         _RULES,
     ),
@@ -254,15 +254,15 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}constraints.py",
-        "        if inside and any(self.forbids(element, real) for element in elements(value)):\n",
+        "        if inside and any(self.forbids(element, real, path=path) for element in elements(value)):\n",
         "        if False:\n",
         "what is denied is hidden in a list",
         _RULES,
     ),
     Fault(
         f"{_AT}constraints.py",
-        "    if homes and _first_part(value) != _first_part(folder):\n",
-        "    if False:\n",
+        'value.startswith("~") and not (homes and _first_part(value) == _first_part(folder)):',
+        'value.startswith("~") and not homes:',
         "another user's home counts as decided",
         _RULES,
     ),
@@ -317,22 +317,22 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}rules.py",
-        "return any(condition.forbids(value, context.real) for value in values)",
-        "return all(condition.forbids(value, context.real) for value in values)",
+        "return any(condition.forbids(value, context.real, path=path) for value in values)",
+        "return all(condition.forbids(value, context.real, path=path) for value in values)",
         "a second value under another name evades a rule that denies",
         _RULES,
     ),
     Fault(
         f"{_AT}rules.py",
-        "return bool(values) and all(condition.permits(value, context.real) for value in values)",
-        "return all(condition.permits(value, context.real) for value in values)",
+        "return bool(values) and all(condition.permits(value, context.real, path=path) for value in values)",
+        "return all(condition.permits(value, context.real, path=path) for value in values)",
         "an allow rule applies to a call without the argument it is about",
         _RULES,
     ),
     Fault(
         f"{_AT}rules.py",
-        "return bool(values) and all(condition.permits(value, context.real) for value in values)",
-        "return any(condition.permits(value, context.real) for value in values)",
+        "return bool(values) and all(condition.permits(value, context.real, path=path) for value in values)",
+        "return any(condition.permits(value, context.real, path=path) for value in values)",
         "one permitted value under a name permits the others",
         _RULES,
     ),

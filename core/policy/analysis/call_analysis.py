@@ -6,6 +6,7 @@ name and the number of its arguments.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -126,9 +127,11 @@ def findings_in_call(
             findings.extend(_value_findings(tool, name, value, home, real))
             if (other_name := described_kind(tool.input_schema, name)) is not None:
                 findings.extend(_value_findings(tool, name, value, home, real, other_name))
+        findings.extend(_hidden_findings(name, name, inside=True))
         for text in values_in(value, names=True):
             if isinstance(text, str):
                 findings.extend(_hidden_findings(name, text, inside=text is not value))
+                findings.extend(_unreadable_findings(name, text))
         if snake(name) in _VARIABLES and isinstance(value, Mapping):
             findings.extend(_variable_findings(name, value))
     # Also for another server's tool that has the name of a built-in shell tool.
@@ -304,6 +307,27 @@ def _hidden_findings(name: str, text: str, inside: bool) -> Iterator[Finding]:
         start, end = (None, None) if inside else (letters[0], letters[-1] + 1)
         message = f"Contains {plural(len(letters), 'right-to-left letter')}; shown in the order of the bytes"
         yield Finding(text=message, risk=Risk.MEDIUM, argument=name, start=start, end=end)
+
+
+_LONGEST_BLANKS, _LONGEST_LINE = 1_000, 100_000
+# Possessive, so that each text is read once.
+_BLANKS = re.compile(r"[^\S\n]{2,}+")
+_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{10}")
+
+
+def _unreadable_findings(name: str, text: str) -> Iterator[Finding]:
+    """The findings in a text that no person reads to its end as it is shown."""
+    if not text.isascii() and _MARKS.search(text):
+        words = "Contains marks stacked upon a letter, which cover other text"
+        yield Finding(text=words, risk=Risk.HIGH, argument=name)
+    if len(text) < _LONGEST_BLANKS:
+        return
+    if any(len(run[0]) >= _LONGEST_BLANKS for run in _BLANKS.finditer(text)):
+        words = "Contains a long run of blanks, behind which text is out of sight"
+        yield Finding(text=words, risk=Risk.HIGH, argument=name)
+    if len(text) > _LONGEST_LINE and any(len(line) > _LONGEST_LINE for line in text.split("\n")):
+        words = f"Contains a line of more than {_LONGEST_LINE:,} characters"
+        yield Finding(text=words, risk=Risk.MEDIUM, argument=name)
 
 
 MOST_EFFECTS = 3

@@ -24,6 +24,7 @@ from core.tokens import token_digest
 from tests.fakes.console.state import KnownState
 from tests.fakes.tool_changes import contract_of, definition_of
 
+NOWHERE = Path("/nonexistent")
 HOME_KEY = "5e" * 32
 CHALLENGE = "challenge-of-this-connection"
 # What the next device that is paired proves itself with.
@@ -98,11 +99,7 @@ class Changes(KnownState):
             Service,
             SimpleNamespace(
                 policy=SimpleNamespace(accepted_text=self.accepted_text, files=files),
-                home=SimpleNamespace(
-                    settings=lambda: self.settings,
-                    batches=Path("/nonexistent"),
-                    device_state=Path("/nonexistent"),
-                ),
+                home=SimpleNamespace(settings=lambda: self.settings, batches=NOWHERE, device_state=NOWHERE),
                 accepted_settings=self.accepted_settings,
                 links=SimpleNamespace(
                     listening=lambda: self.listens,

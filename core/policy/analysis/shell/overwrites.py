@@ -140,6 +140,9 @@ def _tar_findings(call: Call) -> Iterator[CommandFinding]:
             yield from file_write_findings(word, appends=not letters & {"-c", "--create"})
         if "--remove-files" in letters:
             yield CommandFinding(_DELETES_SOURCES, Risk.HIGH, call.words[0])
+    elif letters & {"-P", "--absolute-names", "--absolute-paths"}:
+        text = "Unpacks files to wherever the archive names them"
+        yield CommandFinding(text, Risk.HIGH, call.words[0])
     # Unpacking is the usual use of an archive; with these options it also replaces folders and links.
     if letters & {"--overwrite", "--unlink-first", "-U", "--recursive-unlink"}:
         yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])

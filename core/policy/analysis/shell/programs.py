@@ -41,6 +41,7 @@ _HISTORY = "Throws away files or history in a repository"
 _PROGRAMS = "May install or remove programs"
 _BUILDS = "Runs the commands of a build; they are not in the line"
 _RIGHTS = "Changes who may reach files"
+_ASKS_OTHERS = "Has other programs act"
 _DATABASE = "Drops, deletes or empties parts of a database"
 _ALL_HOSTS = "Starts commands on other computers; they are not in the line"
 
@@ -49,6 +50,13 @@ _CHANGES: tuple[tuple[str, str, str, Risk], ...] = (
     ("init telinit", "", "Changes the run level of the machine", CRITICAL),
     (" ".join(KILLS), "", "Ends running programs", HIGH),
     ("fuser", r"-\w*k\w*|--kill", "Ends running programs", HIGH),
+    # Other programs do what these ask for, also as root.
+    ("dbus-send qdbus", "", _ASKS_OTHERS, HIGH),
+    ("gdbus", r"call|emit", _ASKS_OTHERS, HIGH),
+    ("busctl", r"call|emit|set-property", _ASKS_OTHERS, HIGH),
+    ("capsh", r"--", "Starts a shell with other rights", HIGH),
+    ("ln", r"/(?:usr/)?(?:local/)?s?bin/[^/]+", "Gives a program another name", HIGH),
+    ("cpio", r"-\w*[ip]\w*|--extract|--pass-through", "Unpacks files, over those that exist", HIGH),
     (" ".join(ACCOUNTS), "", "Changes users or passwords", HIGH),
     ("groupmod gpasswd chage vipw vigr newusers chfn chgpasswd pwconv pwunconv usermod pam-auth-update", "",
      "Changes users or passwords", HIGH),

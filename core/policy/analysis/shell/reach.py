@@ -92,6 +92,10 @@ def _container_findings(call: Call) -> Iterator[CommandFinding]:
     for before, word in zip(call.words, call.args, strict=False):
         mounts = before.text in ("-v", "--volume", "--mount")
         text = word.text.partition("=")[2] if word.text.startswith(("--volume=", "--mount=")) else word.text
+        if re.match(r"-\w*v/", word.text):
+            text = word.text.partition("v")[2]
+        elif source := re.search(r"(?:^|,)(?:src|source)=([^,]*)", text):
+            text = source[1]
         if (mounts or text != word.text) and re.match(
             r"/(?:etc|root|home|var/run)?(?::|/?$)|.*docker\.sock", text
         ):

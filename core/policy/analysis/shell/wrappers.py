@@ -130,6 +130,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "setpriv": _wrapper("--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits",
         open=True),
     "capsh": _wrapper(open=True),
+    "ssh-agent": _wrapper("-a -t -E -P -O"),
     "chpst": _wrapper("-u -U -b -/ -C -n -l -L -m -d -o -p -f -c -r -t -e"),
     # In another place: folders, namespaces, containers, computers.
     "chroot": _wrapper("--userspec --groups", 1),
