@@ -9,6 +9,7 @@ from app.text import one_line, person_words
 from app.theme.tokens import SPACE
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label
+from app.widgets.line_breaks import breakable
 from app.widgets.section import Card
 from core.text import escape_hidden
 
@@ -61,5 +62,6 @@ class Quote(Card):
         self.title.setText(f"The {'agent' if is_agent(actor) else 'asker'} says (not checked)")
         self._icon.set_icon("agent" if is_agent(actor) else "operator")
         self.words.setText(quoted(said))
-        self.who.setText(asker_words(actor, program))
+        # A program may call itself by one long word.
+        self.who.setText(breakable(asker_words(actor, program)))
         self.setAccessibleName(f"{self.title.text()}: {self.words.text()}")

@@ -487,6 +487,8 @@ class AgentLeft(Event):
 class RunStarted(Event):
     """A run started. `operator` is the operator who requested it, if proved by the operator's key.
 
+    For an agent's run that is the operator who has signed the agent in.
+
     `inputs` are the values of the batch's inputs, redacted. A run that `resumes` an earlier one has its
     batch, inputs and devices. `carried` lists the cells that it does not begin, because that run or one
     before it has done or skipped them: objects with `run`, `step`, `state` and `devices`. `undoes` is the run

@@ -24,6 +24,7 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, checked, sign_change, signs, unlock
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
+from core.service import exit_codes
 from core.service.wishes import operator_added, operator_removed
 from core.statements import check_shown
 
@@ -144,13 +145,19 @@ async def answer(
     )
 
 
-async def show_request(session: Session, wanted: str, json_wanted: bool) -> None:
-    """Show a request in full."""
+async def show_request(session: Session, wanted: str, json_wanted: bool) -> int:
+    """Show a request in full, and say if its digest is not that of what is shown; returns the exit code."""
     found = await session.console.approvals.get(wanted)
     if json_wanted:
         say(as_json(found.model_dump(mode="json")))
     else:
         say(await card_of(session, found))
+    try:
+        check_shown(found.request)
+    except Refused as error:
+        note(error.message)
+        return exit_codes.exit_code_of(error.code)
+    return exit_codes.DONE
 
 
 async def grants(session: Session, everything: bool, json_wanted: bool) -> None:

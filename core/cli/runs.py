@@ -12,13 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from core.batch.batch_file import LARGEST, read_batch
-from core.batch.models import Batch, Run
+from core.batch.models import ApprovalStep, Batch, Run
 from core.batch.run_state import result_of
 from core.batch.undo_plan import UndoPlan
 from core.broken_text import fault_words
 from core.cli import run_text, show
 from core.cli.arguments import parse_arguments, read_json
 from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.call import identify_if_possible
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
 from core.cli.plan_text import plan_json, plan_text
@@ -106,6 +107,9 @@ def run(
             invalid = any(cell.outcome == "invalid" for cell in found.cells)
             return exit_codes.PLAN_INVALID if invalid else exit_codes.DONE
         values |= await missing_secrets(chosen, values)
+        questions = [entry.approval for entry in chosen.steps if isinstance(entry, ApprovalStep)]
+        if any(question.approvers > 1 for question in questions):
+            await identify_if_possible(session, unlocking)
         return await run_to_end(
             session, lambda: session.console.runs.start(chosen, inputs=values), how, saving
         )

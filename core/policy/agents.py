@@ -181,6 +181,8 @@ def _terms(targets: str) -> set[str]:
 class _Registered:
     agent: Agent
     token_sha256: str
+    # Who has signed the agent in.
+    operator: str
     matches: DeviceFilter
     # The commands that it may start now, at the time `counted_at` (seconds of the registry's clock).
     allowance: float
@@ -215,6 +217,11 @@ class Agents:
         registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
         return registered.agent if registered is not None else None
 
+    def operator_of(self, actor: str) -> str:
+        """The operator who has signed an agent in: its asker, where several operators must approve."""
+        registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
+        return registered.operator if registered is not None else ""
+
     def check_new(self, name: str) -> None:
         """Check that an agent of this name can be added, or get a new token.
 
@@ -229,16 +236,18 @@ class Agents:
         if name not in self._by_name and len(self._by_name) >= MOST_AGENTS:
             raise Refused(f"There are {MOST_AGENTS} agents already.")
 
-    def put(self, agent: Agent, token_sha256: str) -> None:
-        """Add an agent, or replace its settings and token, once the journal has the change.
+    def put(self, agent: Agent, token_sha256: str, operator: str = "") -> None:
+        """Add an agent that this operator has signed, or replace its settings and token.
 
-        An agent that is replaced keeps what is left of its commands for this minute.
+        The journal must have the change. An agent that is replaced keeps what is left of its commands for
+        this minute.
         """
         allowance = float(agent.settings.per_minute)
         if (before := self._by_name.get(agent.name)) is not None:
             allowance = min(allowance, self._refill(before))
         targets = parse_targets(agent.settings.targets)
-        self._by_name[agent.name] = _Registered(agent, token_sha256, targets, allowance, self.clock())
+        registered = _Registered(agent, token_sha256, operator, targets, allowance, self.clock())
+        self._by_name[agent.name] = registered
 
     def set(self, name: str, settings: AgentSettings) -> Agent:
         """Replace an agent's settings; it keeps its token.
@@ -247,7 +256,7 @@ class Agents:
             BadInput: there is no agent of that name.
         """
         agent = self.get(name).model_copy(update={"settings": settings})
-        self.put(agent, self._by_name[name].token_sha256)
+        self.put(agent, self._by_name[name].token_sha256, self._by_name[name].operator)
         return agent
 
     def drop(self, name: str) -> None:

@@ -101,10 +101,13 @@ class Trial(FrozenModel):
     glimpses_refused: int = 0
 
 
-def check_text(text: str, known_tools: Mapping[str, Collection[str]] | None = None) -> PolicyCheck:
+def check_text(
+    text: str, known_tools: Mapping[str, Collection[str]] | None = None, operators: int | None = None
+) -> PolicyCheck:
     """Check a policy's text: its mistakes, its examples, and rules that allow more or less than they seem to.
 
     `known_tools` maps each device to the names of all tools it ever had (`core.fleet.tool_pins.known_tools`).
+    `operators` is the number of operators of the home, if that is known.
     """
     try:
         if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
@@ -127,7 +130,12 @@ def check_text(text: str, known_tools: Mapping[str, Collection[str]] | None = No
     return PolicyCheck(
         ok=not problems,
         problems=problems,
-        warnings=[*loose_patterns(file), *evaded_patterns(file), *unmatched_rules(file, known_tools or {})],
+        warnings=[
+            *loose_patterns(file),
+            *evaded_patterns(file),
+            *unmatched_rules(file, known_tools or {}),
+            *_too_few_operators(file, operators),
+        ],
         examples=examples,
         rules=len(file.rules),
     )
@@ -156,6 +164,24 @@ def evaded_patterns(policy: PolicyFile) -> Iterator[PolicyWarning]:
                 yield PolicyWarning(line=line, rule=rule.id, message=message)
             elif PATH_NAME.search(snake(last)):
                 yield PolicyWarning(line=line, rule=rule.id, message=_BY_SPELLING.format(name=name))
+
+
+def _too_few_operators(file: PolicyFile, operators: int | None) -> Iterator[PolicyWarning]:
+    """Warnings about rules that want more approvals than the home's operators can give."""
+    for line, name, entry in _entries(file):
+        approvers = entry.approvers if isinstance(entry, Rule) else 1
+        if operators is not None and (problem := approvals_out_of_reach(approvers, operators)):
+            yield PolicyWarning(line=line, rule=name, message=problem)
+
+
+def approvals_out_of_reach(approvers: int, operators: int) -> str:
+    """Why so many approvals cannot be reached with so many operators; empty if they can.
+
+    Where several must approve, the asker does not count, and most who ask are operators.
+    """
+    if approvers < 2 or approvers < operators:
+        return ""
+    return f"wants {approvers} operators other than the one who asks; this home has {operators} in all"
 
 
 # Limit of names to match patterns against, for all entries together; takes about a second.

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind
 from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped, event_of
-from core.changes import ChangeKind
+from core.changes import ChangeKind, SignedChange
 from core.errors import BadInput
 from core.policy.agents import Agent, Agents, AgentSettings, loosenings
 from core.service.changes import SignedIn
@@ -55,7 +55,8 @@ def _add(agents: Agents, entry: Entry, event: AgentAdded, signed_in: SignedIn) -
     after: dict[str, Any] = dict(change.after)
     digest = str(after.pop("token_sha256", ""))
     settings = AgentSettings.model_validate(after)
-    agents.put(Agent(name=change.subject, settings=settings, added_at=entry.time), digest)
+    operator = SignedChange.model_validate(event.signed).statement.approver
+    agents.put(Agent(name=change.subject, settings=settings, added_at=entry.time), digest, operator)
 
 
 def _settings(agents: Agents, entry: Entry, event: AgentSet, signed_in: SignedIn) -> AgentSettings:

@@ -72,6 +72,16 @@ async def test_a_call_on_a_terminal_asks_nobody_about_another_command(
         assert stand_in.harvest == []
 
 
+async def test_a_request_that_is_only_shown_is_said_not_to_fit_its_digest(
+    home: Home, key: OperatorKey
+) -> None:
+    async with standing_in(home, key.operator, lying_request("plain")) as stand_in:
+        for options in ((), ("--json",)):
+            shown = await asyncio.to_thread(run, home, *options, "approvals", "show", stand_in.waiting().id)
+            assert (shown.code, HARMLESS in shown.out) == (REFUSED, True)
+            assert "digest" in shown.err
+
+
 async def test_what_only_looks_like_a_commitment_is_not_signed_under_its_own_digest_either(
     home: Home, key: OperatorKey
 ) -> None:

@@ -40,7 +40,8 @@ class LocalAgents(ClientApi, AgentsApi):
             )
             entry = await self._client.record(event)
             agent = Agent(name=name, settings=settings, added_at=entry.time)
-            service.agents.put(agent, token_digest(token))
+            operator = signed.statement.approver if signed is not None else ""
+            service.agents.put(agent, token_digest(token), operator)
         # With its earlier token no call is answered any more.
         service.agent_connections.end(agent.actor, "The agent has another token now.")
         service.agent_changed(agent.actor)

@@ -56,7 +56,7 @@ class LocalPolicy(ClientApi, PolicyApi):
 
     async def check(self, text: str) -> PolicyCheck:
         known = await asyncio.to_thread(known_tools, self._service.home.contracts)
-        return check_text(text, known)
+        return check_text(text, known, len(self._service.operators.list()))
 
     async def backtest(self, text: str, limit: int = 200) -> Trial:
         file = parse_policy(text)

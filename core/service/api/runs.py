@@ -28,6 +28,7 @@ from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
 from core.batch.live_output import OutputChunk, chunk_of, output_in
 from core.batch.models import (
+    ApprovalStep,
     Batch,
     Cell,
     CellPage,
@@ -55,6 +56,7 @@ from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.filter import no_match
 from core.fleet.models import Device
+from core.policy.policy_check import approvals_out_of_reach
 from core.service.alternatives import FailedCall, alternatives_to
 from core.service.api.client import Client, ClientApi
 from core.service.api.devices import matching_devices
@@ -101,7 +103,18 @@ class LocalRuns(ClientApi, RunsApi):
             step: await service.dispatcher.look_ahead(names, tools[step], arguments)
             for step, arguments in planner.shared_arguments().items()
         }
-        return planner.plan(devices, leads)
+        plan = planner.plan(devices, leads)
+        operators = len(service.operators.list())
+        wanted = {
+            entry.id: entry.approval.approvers for entry in batch.steps if isinstance(entry, ApprovalStep)
+        }
+        cells = [
+            cell.model_copy(update={"why": f"{cell.why} (It {problem}.)"})
+            if (problem := approvals_out_of_reach(wanted.get(cell.step, 1), operators))
+            else cell
+            for cell in plan.cells
+        ]
+        return plan.model_copy(update={"cells": cells})
 
     async def try_expressions(
         self, batch: Batch, step: str, asked: list[AskedExpression]
@@ -318,7 +331,8 @@ class LocalRuns(ClientApi, RunsApi):
                 client.actor,
                 kind,
                 said,
-                inputs=inputs,
+                self._service.agents.operator_of(client.actor),
+                inputs,
                 request_id=request_id,
                 request_digest=digest,
                 program=client.program,

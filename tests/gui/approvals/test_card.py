@@ -15,6 +15,7 @@ from app.theme.theme import Theme
 from app.widgets import code_view
 from app.widgets.code_view import FindingGutter
 from app.widgets.labels import Label, Link
+from app.widgets.line_breaks import whole
 from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason
@@ -160,6 +161,14 @@ async def test_a_finding_is_numbered_in_the_bytes_and_below(desk_with: DeskWith)
         card.next_finding()
         card.next_finding()
         assert card.bytes.box.textCursor().position() == line.index("ls")
+
+
+async def test_a_long_name_of_an_agents_program_fits_beside_what_the_agent_says(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, said="It is routine.", program="W" * 100)]) as desk:
+        await desk.guard_over()
+        who = desk.screen.card.said.who
+        assert whole(who.text()).endswith(f"(calls itself {'W' * 100})")
+        assert who.minimumSizeHint().width() < who.fontMetrics().horizontalAdvance("W" * 30)
 
 
 async def test_a_card_names_the_agent_and_what_its_program_calls_itself(desk_with: DeskWith) -> None:

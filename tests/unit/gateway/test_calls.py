@@ -270,3 +270,14 @@ async def test_errors_come_with_a_next_step_that_an_agent_can_take(connect: Conn
         both = await client.call_tool("describe_tool", {})
         assert "device: " in str(both)
         assert "tool: " in str(both)
+
+
+async def test_the_operator_who_made_an_agent_is_its_asker_so_that_two_others_meet_a_rule_of_two(
+    connect: Connect, home: Home, console: Console, token: str
+):
+    """For an asker who is not known a third would have to approve."""
+    home.policy.write_text('[[rule]]\nid = "two"\ndecision = "ask"\ntool = "shell_execute"\napprovers = 2\n')
+    async with connect(token) as client:
+        await asked(client, "run_commands", **ASKS)
+        approval = await next_approval(console)
+    assert (approval.approvers, approval.askers) == (2, ["anna"])
