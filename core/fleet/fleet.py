@@ -279,7 +279,11 @@ class Fleet:
         overrides = self._policy.overrides
         try:
             offered, tools = await self._offers.of(
-                name, arrival, lambda: record.arrival is arrival, again=True
+                # An operator who asks for the list leaves a trace, also where nothing has changed.
+                name,
+                arrival,
+                lambda: record.arrival is arrival,
+                again=unavailable is not None,
             )
         except QuarterdeckError as error:
             if record.arrival is arrival:
@@ -288,7 +292,8 @@ class Fleet:
                 record.arrival = record.last = replace(arrival, unavailable=[*_listed(arrival), row])
                 self._changed(name)
             raise
-        record.arrival = record.last = replace(arrival, unavailable=_listed(arrival))
+        if len(_listed(arrival)) < len(arrival.unavailable):
+            record.arrival = record.last = replace(arrival, unavailable=_listed(arrival))
         record.offered, record.tools, record.overrides = offered, tools, overrides
         self._changed(name)
 

@@ -15,6 +15,7 @@ from core.dispatch.call_preparer import CallPreparer
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode, Refused
+from core.fleet.models import Device, Health
 from core.policy.models import Answer
 from core.policy.real_paths import ResolvedPaths
 from tests.fakes.arguments import tool_of
@@ -67,9 +68,10 @@ def test_a_broken_policy_is_not_sent_under_a_grant():
 
 def test_what_an_operator_edited_is_asked_whatever_allows_it():
     edited = CommandRequest("lab-1", "write_file", {}, "agent:x", edited_from="a-1")
-    said = adjusted(GRANTED, edited)
+    device = Device(name="lab-1", health=Health.ONLINE, since="2026-11-01T00:00:00Z")
+    said = adjusted(GRANTED, edited, device)
     assert (said.answer, said.grant) == (Answer.ASK, "")
-    assert adjusted(DENIED, edited).answer is Answer.DENY
+    assert adjusted(DENIED, edited, device).answer is Answer.DENY
 
 
 @pytest.mark.parametrize(

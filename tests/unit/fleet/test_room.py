@@ -6,6 +6,7 @@ import pytest
 
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet import tool_catalog
+from core.fleet.doctor import Doctor
 from core.home import Home
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 
@@ -42,3 +43,26 @@ async def test_names_that_were_there_before_need_no_room(home: Home) -> None:
         for names in (("first", "second"), ("first",), ("second",), ("first", "second")):
             await list_again(rig, *names)
         assert {"first", "second"} <= {tool.tool_name for tool in rig.fleet.tools(DEVICE)}
+
+
+class NoDevices:
+    """A registry of paired devices that has none: what is examined is this computer."""
+
+    def find(self, name: str) -> None:
+        """The pairing of a device."""
+
+
+async def test_a_list_that_cannot_be_read_again_is_named_until_it_can(home: Home) -> None:
+    async with open_rig(home) as rig:
+        await list_again(rig, "first")
+        with pytest.raises(QuarterdeckError):
+            await list_again(rig, "second", "third")
+        device = rig.fleet.get(DEVICE)
+        [row] = device.unavailable
+        assert row.tool == "list of tools"
+        assert "different tools" in row.reason
+        examined = await Doctor(NoDevices(), None, None).examine(device, None)  # type: ignore[arg-type]
+        [check] = [check for check in examined if check.name == "tools"]
+        assert "could not be read again" in check.found
+        await list_again(rig, "first")
+        assert rig.fleet.get(DEVICE).unavailable == []
