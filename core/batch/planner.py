@@ -227,7 +227,7 @@ class Planner:
             return PlannedCell(device=device.name, step=step.id, outcome="offline", why=why)
         undecided = self._before(step.id, compiled, faults, context)
         if undecided is not None:
-            return undecided.model_copy(update={"device": device.name})
+            return self._with_missing_tool(undecided, step, device)
         parameters = step.parameters
         if compiled is not None and compiled.arguments is not None and compiled.arguments.templates:
             because = sorted(
@@ -238,7 +238,7 @@ class Planner:
                 }
             )
             if because:
-                return _not_known(step.id, because).model_copy(update={"device": device.name})
+                return self._with_missing_tool(_not_known(step.id, because), step, device)
             try:
                 parameters = self._arguments(compiled, context)
             except ExpressionError as error:
@@ -246,6 +246,12 @@ class Planner:
                     device=device.name, step=step.id, outcome="invalid", why=f"{error.message}."
                 )
         return self._decided(step, device, parameters, leads.get(step.id, NOT_FOLLOWED))
+
+    def _with_missing_tool(self, cell: PlannedCell, step: Step, device: Device) -> PlannedCell:
+        """The cell on this device; of one that is not known yet, also that its tool is not there."""
+        missing = cell.outcome == "not_known" and self._offers.tool(device.name, step.tool) is None
+        why = f"{cell.why}; {device.name} has no tool {step.tool}" if missing else cell.why
+        return cell.model_copy(update={"device": device.name, "why": why})
 
     def _arguments(self, compiled: CompiledStep, context: Context) -> dict[str, Any]:
         """The arguments with their values; secrets stay as the expressions that stand for them."""

@@ -183,3 +183,17 @@ def test_a_skipped_step_reads_in_a_plan_as_it_reads_in_a_run() -> None:
     assert ResultStatus.SKIPPED.value == "skipped"
     skipped = Cell(run="r", device="d", step="s", tool="t", state=CellState.SKIPPED)
     assert step_facts(skipped, None) == SKIPPED
+
+
+def test_a_missing_tool_is_named_also_where_the_condition_is_not_known_yet() -> None:
+    plan, _ = planned(
+        '  - {id: b, tool: gone, when: "${{ steps.disk.result.percent > 90 }}"}\n'
+        '  - {id: c, tool: gone, with: {p: "${{ steps.disk.result.percent }}"}}\n'
+        '  - {id: d, tool: shell, with: {p: "${{ steps.disk.result.percent }}"}}\n'
+    )
+    assert [cell(plan, step).outcome for step in "bcd"] == ["not_known"] * 3
+    assert [cell(plan, step).why for step in "bcd"] == [
+        "depends on disk; lab-1 has no tool gone",
+        "depends on disk; lab-1 has no tool gone",
+        "depends on disk",
+    ]
