@@ -103,13 +103,19 @@ class Planner:
 
         Of a device that is away nothing is known; it does not count.
         """
-        present = [device for device in devices if device.health not in _AWAY]
-        switched_off = {step.id for step in self._steps if not step.enabled}
-        faults = [self._compile_for(device)[1] for device in present]
-        for step in faults[0] if faults else ():
-            if step not in switched_off and all(step in of_device for of_device in faults):
-                return faults[0][step]
-        return ""
+        present = (device for device in devices if device.health not in _AWAY)
+        first = next(present, None)
+        if first is None:
+            return ""
+        off = {step.id for step in self._steps if not step.enabled}
+        wrong = {step: why for step, why in self._compile_for(first)[1].items() if step not in off}
+        for device in present:
+            # Of a thousand devices, one on which nothing is wrong is enough.
+            if not wrong:
+                break
+            faults = self._compile_for(device)[1]
+            wrong = {step: why for step, why in wrong.items() if step in faults}
+        return next(iter(wrong.values()), "")
 
     def plan(self, devices: list[Device], leads: Mapping[str, ResolvedPaths]) -> Plan:
         """Ask the policy for its decision on every step on every device.
