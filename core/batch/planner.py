@@ -110,13 +110,19 @@ class Planner:
 
         Of a device that is away nothing is known; it does not count.
         """
-        present = [device for device in devices if device.health not in _AWAY]
-        switched_off = {step.id for step in self._steps if not step.enabled}
-        faults = [self._compile_for(device)[1] for device in present]
-        for step in faults[0] if faults else ():
-            if step not in switched_off and all(step in of_device for of_device in faults):
-                return faults[0][step]
-        return ""
+        present = (device for device in devices if device.health not in _AWAY)
+        first = next(present, None)
+        if first is None:
+            return ""
+        off = {step.id for step in self._steps if not step.enabled}
+        wrong = {step: why for step, why in self._compile_for(first)[1].items() if step not in off}
+        for device in present:
+            # Of a thousand devices, one on which nothing is wrong is enough.
+            if not wrong:
+                break
+            faults = self._compile_for(device)[1]
+            wrong = {step: why for step, why in wrong.items() if step in faults}
+        return next(iter(wrong.values()), "")
 
     def plan(self, devices: list[Device], leads: Mapping[str, ResolvedPaths]) -> Plan:
         """Ask the policy for its decision on every step on every device.
@@ -234,7 +240,7 @@ class Planner:
             return PlannedCell(device=device.name, step=step.id, outcome="offline", why=why)
         undecided = self._before(step.id, compiled, faults, context)
         if undecided is not None:
-            return undecided.model_copy(update={"device": device.name})
+            return self._with_missing_tool(undecided, step, device)
         filled = FilledArguments(step.parameters)
         if compiled is not None and compiled.arguments is not None and compiled.arguments.templates:
             because = sorted(
@@ -245,7 +251,7 @@ class Planner:
                 }
             )
             if because:
-                return _not_known(step.id, because).model_copy(update={"device": device.name})
+                return self._with_missing_tool(_not_known(step.id, because), step, device)
             try:
                 filled = self._filled(compiled, context, self._described(step, device))
             except ExpressionError as error:
@@ -253,6 +259,12 @@ class Planner:
                     device=device.name, step=step.id, outcome="invalid", why=f"{error.message}."
                 )
         return self._decided(step, device, filled, leads.get(step.id, NOT_FOLLOWED))
+
+    def _with_missing_tool(self, cell: PlannedCell, step: Step, device: Device) -> PlannedCell:
+        """The cell on this device; of one that is not known yet, also that its tool is not there."""
+        missing = cell.outcome == "not_known" and self._offers.tool(device.name, step.tool) is None
+        why = f"{cell.why}; {device.name} has no tool {step.tool}" if missing else cell.why
+        return cell.model_copy(update={"device": device.name, "why": why})
 
     def _filled(
         self, compiled: CompiledStep, context: Context, described: frozenset[str] = frozenset()

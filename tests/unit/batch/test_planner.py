@@ -200,3 +200,38 @@ def test_a_skipped_step_reads_in_a_plan_as_it_reads_in_a_run() -> None:
     assert ResultStatus.SKIPPED.value == "skipped"
     skipped = Cell(run="r", device="d", step="s", tool="t", state=CellState.SKIPPED)
     assert step_facts(skipped, None) == SKIPPED
+
+
+def test_a_missing_tool_is_named_also_where_the_condition_is_not_known_yet() -> None:
+    plan, _ = planned(
+        '  - {id: b, tool: gone, when: "${{ steps.disk.result.percent > 90 }}"}\n'
+        '  - {id: c, tool: gone, with: {p: "${{ steps.disk.result.percent }}"}}\n'
+        '  - {id: d, tool: shell, with: {p: "${{ steps.disk.result.percent }}"}}\n'
+    )
+    assert [cell(plan, step).outcome for step in "bcd"] == ["not_known"] * 3
+    assert [cell(plan, step).why for step in "bcd"] == [
+        "depends on disk; lab-1 has no tool gone",
+        "depends on disk; lab-1 has no tool gone",
+        "depends on disk",
+    ]
+
+
+def test_what_is_wrong_on_every_device_is_wrong_everywhere_and_devices_that_are_away_do_not_count() -> None:
+    batch = read_batch(
+        "name: x\ntargets: 'name:*'\nsteps:\n  - {id: disk, tool: disk}\n"
+        "  - {id: b, tool: shell, when: '${{ steps.disk.result.nope > 1 }}'}\n",
+        "x.yaml",
+    )
+
+    class Mixed(Shelf):
+        def tool(self, device: str, name: str) -> Tool | None:
+            return None if device == "bare" else super().tool(device, name)
+
+    def wrong(*devices: Device) -> str:
+        return Planner(batch, {}, Policy(), Mixed(), "operator:anna").wrong_everywhere(list(devices))
+
+    assert 'b: when: there is no field "nope"' in wrong(device("lab-1"), device("lab-2"))
+    assert wrong(device("lab-1"), device("away", Health.OFFLINE))
+    # Of a tool that a device lacks nothing is known.
+    assert wrong(device("lab-1"), device("bare")) == ""
+    assert wrong(device("away", Health.OFFLINE)) == ""
