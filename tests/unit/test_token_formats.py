@@ -157,7 +157,7 @@ def test_whatever_the_text_masking_it_twice_changes_nothing_more(text: str) -> N
     assert without_tokens(once) == once
 
 
-@pytest.mark.parametrize("kind", TOKENS.keys() - UNMARKED)
+@pytest.mark.parametrize("kind", sorted(TOKENS.keys() - UNMARKED))
 def test_a_token_that_is_cut_anywhere_is_seen_to_have_begun(kind: str) -> None:
     text = f"it is: {TOKENS[kind]}"
     begins = text.index(TOKENS[kind])
