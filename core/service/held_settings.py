@@ -107,8 +107,9 @@ SETTINGS_KEYS: dict[str, HeldKey | FreeKey] = {
         "The tools of this computer would run in the service's own process.",
     ),
     "approval_expiry": HeldKey(min, "What waits for an operator could be approved for {file} s."),
+    # A name that is taken away shows what was masked, and a new one hides an argument from who approves it.
     "secret_names": HeldKey(
-        _all_of_both, "Fewer arguments would be masked; settings.toml names {file} as secret."
+        lambda file, accepted: accepted, "The arguments that are masked would be those named {file}."
     ),
 }
 

@@ -151,9 +151,10 @@ async def test_a_broken_device_toml_keeps_the_device_away_and_says_why(home: Hom
     async with service_process(home) as service:
         console = await service.console()
         events = console.events()
-        async for event in events:
-            if event.event == "device" and "device.toml" in event.device.reason:
-                break
+        async with asyncio.timeout(PATIENCE_S):
+            # The service reads the file, and may have done so before this client came.
+            while not any("device.toml" in one.reason for one in (await console.service.state()).devices):
+                await anext(events)
         started = await console.runs.call("this-computer", "get_system_info", READ)
         [cell] = (await console.runs.wait(started.summary.id, PATIENCE_S)).cells
         assert cell.result

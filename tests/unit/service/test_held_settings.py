@@ -70,6 +70,7 @@ def test_every_key_of_device_toml_is_decided_about():
         ({}, {"approval_expiry": 86_400}),
         ({}, {"ui_actions_on_this_computer": True}),
         ({"secret_names": ["badge", "locker"]}, {"secret_names": ["locker"]}),
+        ({}, {"secret_names": ["command"]}),
     ],
 )
 def test_a_setting_that_loosens_is_pending_and_does_not_hold(before: dict[str, Any], after: dict[str, Any]):
@@ -79,8 +80,9 @@ def test_a_setting_that_loosens_is_pending_and_does_not_hold(before: dict[str, A
     held = settings_in_force(new, standing)
     [key] = after
     assert _sorted(getattr(held, key)) == _sorted(getattr(old, key))
-    # The way back needs no signature.
-    assert pending_settings(old, loosening_settings(new, DeviceConfig())) == [] or key == "this_computer_tags"
+    # The way back needs no signature, but for keys that both ways let something through.
+    both_ways = key in ("this_computer_tags", "secret_names")
+    assert both_ways or pending_settings(old, loosening_settings(new, DeviceConfig())) == []
 
 
 def _sorted(value: Any) -> Any:
@@ -150,16 +152,17 @@ def test_unsigned_values_of_the_journal_only_tighten():
         assert tightened(nonsense, standing, begun=True) == standing
 
 
-async def test_secret_names_that_another_program_removes_are_still_secret(home: Home):
+async def test_secret_names_of_another_program_hide_no_argument_until_they_are_signed(home: Home):
     file = home.path / "settings.toml"
-    file.write_text('secret_names = ["badge"]\napproval_expiry = 60\n')
+    file.write_text('secret_names = ["command"]\napproval_expiry = 60\n')
     async with open_service(home) as service:
-        assert service.settings.secret_names == ["badge"]
+        assert service.settings.secret_names == []
+        assert service.settings.approval_expiry == 60
+        assert len((await LocalConsole(service, "window:root").service.state()).policy.pending_settings) == 1
     file.write_text("approval_expiry = 86400\n")
     async with open_service(home) as service:
-        assert service.settings.secret_names == ["badge"]
         assert service.settings.approval_expiry == 60
-        assert len((await LocalConsole(service, "window:root").service.state()).policy.pending_settings) == 2
+        assert len((await LocalConsole(service, "window:root").service.state()).policy.pending_settings) == 1
 
 
 async def test_limits_that_another_program_takes_out_of_device_toml_hold_until_they_are_signed(
