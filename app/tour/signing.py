@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QAbstractButton
 
 from app.signing.sign_dialog import SignDialog
 from app.tour.context import PASSPHRASE, TourContext
+from app.widgets.diff_view import DiffView
 
 SETTINGS = "settings.toml"
 UI_ACTIONS = "ui_actions_on_this_computer = true\n"
@@ -14,6 +15,10 @@ UI_ACTIONS = "ui_actions_on_this_computer = true\n"
 async def sign(stage: TourContext, picture: str = "") -> None:
     """Press "Sign and apply" in the sheet that is open, after a picture of it where one is named."""
     hand = stage.hand
+    await hand.until("the sheet is open", lambda: bool(_sheets(stage)))
+    for difference in _sheets(stage)[0].findChildren(DiffView):
+        # What is longer than its view is signed once its end was seen.
+        difference.verticalScrollBar().setValue(difference.verticalScrollBar().maximum())
     button = await hand.find(QAbstractButton, "Sign and apply")
     if picture:
         await hand.look(picture)
@@ -21,9 +26,12 @@ async def sign(stage: TourContext, picture: str = "") -> None:
     await hand.until("the sheet is gone", lambda: not _is_open(stage, button))
 
 
+def _sheets(stage: TourContext) -> list[SignDialog]:
+    return [sheet for sheet in stage.hand.window.findChildren(SignDialog) if sheet.isVisible()]
+
+
 def _is_open(stage: TourContext, button: QAbstractButton) -> bool:
-    sheets = stage.hand.window.findChildren(SignDialog)
-    return any(sheet.isVisible() and sheet.sign is button for sheet in sheets)
+    return any(sheet.sign is button for sheet in _sheets(stage))
 
 
 async def accept_settings(stage: TourContext) -> None:

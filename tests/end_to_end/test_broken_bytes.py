@@ -54,6 +54,7 @@ def test_a_file_that_is_no_text_is_refused_in_plain_words(
 ) -> None:
     file = tmp_path / "file"
     file.write_bytes(data)
+    file.chmod(0o600)
     done = run(home, *command.format(file).split())
     told(done.code, done.err, says)
 
@@ -68,7 +69,7 @@ def test_a_word_of_the_command_line_that_is_no_text_is_refused_in_plain_words(
     told(done.code, done.err, "is not text in UTF-8")
 
 
-@pytest.mark.parametrize(("given", "says"), [(b"\xff", "no JSON"), (LONG, "4,300 digits")])
+@pytest.mark.parametrize(("given", "says"), [(b"\xff", "not text in UTF-8"), (LONG, "4,300 digits")])
 def test_standard_input_that_is_no_text_is_refused_in_plain_words(
     home: Home, tmp_path: Path, given: bytes, says: str
 ) -> None:

@@ -15,7 +15,7 @@ from app.theme.theme import Theme
 from app.widgets import code_view
 from app.widgets.code_view import FindingGutter
 from app.widgets.labels import Label, Link
-from app.widgets.line_breaks import whole
+from app.widgets.line_breaks import breakable, whole
 from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason
@@ -29,7 +29,11 @@ TRICK = "echo safe \u202e# mr\u2066\u200b \x1b[2J"
 
 def words_of(widget: QWidget) -> str:
     """Every text of every label, spoken names and tooltips included."""
-    texts = [one.text() for one in widget.findChildren(QLabel)]
+    # Without the places that the window itself made for lines to end.
+    texts = [
+        whole(text) if (text := one.text()) == breakable(whole(text)) else text
+        for one in widget.findChildren(QLabel)
+    ]
     for one in widget.findChildren(QWidget):
         texts += [one.accessibleName(), one.toolTip()]
     return "\n".join(texts)

@@ -59,7 +59,10 @@ async def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(
             doctor = fleet.panel.link_tab.doctor
             doctor.start.click()
             await seen(lambda: doctor.rows(), 20)
-            assert {row.check.state.value for row in doctor.rows()} == {"passed"}
+            states = {row.check.name: row.check.state.value for row in doctor.rows()}
+            # A stock client does not say which machine it is on.
+            assert states.pop("machine") == "skipped"
+            assert set(states.values()) == {"passed"}
             fleet.panel.link_tab.revoke.click()
             desk.window.findChildren(Dialog)[0].answer("revoke").click()
             await seen(lambda: desk.state.devices["line-7"].health is Health.OFFLINE, 20)
