@@ -170,7 +170,7 @@ async def accept_loss(home: Home, unlocking: KeySource, json_wanted: bool) -> No
     Raises:
         ServiceError: another process owns the home.
         BadInput: nothing is missing.
-        JournalError: what is left does not verify, or cannot be written.
+        JournalError: what is left does not verify or names no operator, or cannot be written.
         Refused: no operator that is left can sign, or it was not signed.
     """
     from core.service import accepted_loss

@@ -68,8 +68,16 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
     ),
     "shell_execute_read": ("2c61ce544e834860d1e89f68f5342f8c76c63e1e64dd3af79ac7d5463972d536",),
     "screenshot": ("11dc76a35f81949dc9b4b5dbeed905683e7f98451a80d1491b53d9e0f8a56d09",),
-    "EXEC_CLI": ("4a88522213db57ab707c527215297f2aa45252cbdf15c7a8b2eec6767b86f963",),
-    "shell_execute": ("9728ba5d5936d8ea30cfffb47d6c5eed4bad5bad0733f1fc6da2b9fa56a8a6a9",),
+    "EXEC_CLI": (
+        "4a88522213db57ab707c527215297f2aa45252cbdf15c7a8b2eec6767b86f963",
+        # Takes env.
+        "bdfe41211819fd7fb1b69f1306c0ce3cd75a733c68659b9572c737360664d6f2",
+    ),
+    "shell_execute": (
+        "9728ba5d5936d8ea30cfffb47d6c5eed4bad5bad0733f1fc6da2b9fa56a8a6a9",
+        # Takes env.
+        "e18de499f42b0d498c13def8edad61611b2d8cb260c730291fffc36e3c502760",
+    ),
     "SYS_INFO": ("081fb2323833fb787f7795dce790976102bdb905aeaf4707a1780c6c0885e823",),
     "undo": (
         "87294ab1d4756a708e4365d92e3292faa795efbb2854553988f26ce3593c24cc",

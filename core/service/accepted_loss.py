@@ -21,7 +21,7 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Kind
 from core.audit.events import LossAccepted
 from core.changes import Change, ChangeKind, Proposal, SignedChange
-from core.errors import BadInput, ErrorCode, Refused
+from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
 from core.files import read_own_text
 from core.home import Home
 from core.service.changes import SIGNED_KINDS, ChangeGate, SignatureHistory
@@ -47,7 +47,7 @@ def propose(home: Home) -> LossProposal:
 
     Raises:
         BadInput: nothing is missing.
-        JournalError: what is left does not verify, or a file cannot be read.
+        JournalError: what is left does not verify or names no operator, or a file cannot be read.
     """
     if not (home.path / "journal.head").exists():
         raise BadInput(f"There is no journal with a known head in {home.path}.", ErrorCode.NOT_FOUND)
@@ -66,7 +66,13 @@ def propose(home: Home) -> LossProposal:
     home_key = key.public_key().public_bytes_raw().hex()
     proposal = Proposal(home=home_key, change=change, needs_signature=True, difference=difference)
     history = SignatureHistory.of(home_key, entries_left(home.path, SIGNED_KINDS))
-    return LossProposal(loss, key, proposal, _operators_left(home, history), history)
+    operators = _operators_left(home, history)
+    if not operators.list():
+        raise JournalCorrupt(
+            f"{loss.words}. What is left of the journal names no operator who could sign for the loss:"
+            " put an earlier copy of the home back."
+        )
+    return LossProposal(loss, key, proposal, operators, history)
 
 
 def _operators_left(home: Home, history: SignatureHistory) -> Operators:

@@ -100,12 +100,25 @@ def test_what_is_left_must_verify(home: Home):
 def test_a_damaged_log_is_named_before_its_loss_is_signed(home: Home):
     path = home.path / "journal.db-wal"
     data = bytearray(path.read_bytes())
-    data[data.rindex(b'"kind":"service_started"') + 9] ^= 1
+    # The first frame with this call's end: the operator was registered before.
+    data[data.index(b'"kind":"run_finished"') + 9] ^= 1
     path.write_bytes(data)
     accepted = run(home, "audit", "accept-loss")
     assert accepted.code == 0, accepted
     assert "in journal.db-wal is damaged" in accepted.err
     assert run(home, "audit", "verify").code == 0
+
+
+def test_what_is_left_must_name_an_operator_who_can_sign(home: Home):
+    path = home.path / "journal.db-wal"
+    data = bytearray(path.read_bytes())
+    data[data.index(b'"kind":"operator_registered"') + 9] ^= 1
+    path.write_bytes(data)
+    before = journal_files(home)
+    refused = run(home, "audit", "accept-loss")
+    assert refused.code == exit_codes.JOURNAL_BAD, refused
+    assert "names no operator who could sign for the loss" in refused.err
+    assert journal_files(home) == before
 
 
 def test_a_statement_that_was_signed_for_less_does_not_count(home: Home):

@@ -242,7 +242,7 @@ async def test_a_service_that_cannot_own_its_socket_is_not_started_over_and_over
     (real.path / "service.sock" / "x").unlink()
     (real.path / "service.sock").rmdir()
 
-    def ends_at_once(at: Home, stay: bool) -> tuple[subprocess.Popen[bytes], int]:
+    def ends_at_once(at: Home, *how: object) -> tuple[subprocess.Popen[bytes], int]:
         starts.append(at)
         return subprocess.Popen([sys.executable, "-S", "-c", "raise SystemExit(9)"]), 0
 

@@ -168,11 +168,14 @@ def flip(path: Path, place: int) -> None:
 @pytest.mark.parametrize("column", ["entry", "leaf"])
 @pytest.mark.parametrize("which", [0, -1, 6])
 def test_a_flipped_byte_of_a_row_is_named_by_its_entry(closed, column, which):
-    seq, value = rows(closed, column)[which]
     path = closed.path / "journal.db"
     data = path.read_bytes()
-    # The newest leaves stand at the tree's right edge too; a row has its entry right before its leaf.
-    row = rows(closed, "entry")[which][1] + rows(closed, "leaf")[which][1]
+    # A row has its entry right before its leaf, except where it is too long for a page of the database. The
+    # newest leaves stand at the tree's right edge, too, so that a leaf alone is not found.
+    both = zip(rows(closed, "entry"), rows(closed, "leaf"), strict=True)
+    on_a_page = [(seq, entry, leaf) for (seq, entry), (_, leaf) in both if entry + leaf in data]
+    seq, entry, leaf = on_a_page[which]
+    row, value = entry + leaf, entry if column == "entry" else leaf
     assert data.count(row) == 1
     start = data.index(row) + (len(row) - len(value) if column == "leaf" else 0)
     flip(path, start + len(value) // 2)
@@ -231,8 +234,10 @@ async def test_a_running_service_finds_damage_too_and_says_so_to_everybody(kille
         assert (await console.journal.verify()).ok
         path = killed.path / "journal.db"
         with sqlite3.connect(path) as database:
-            changed = "UPDATE entries SET entry = CAST(replace(entry, 'a', 'b') AS BLOB) WHERE seq = 3"
-            database.execute(changed)
+            # It stays JSON, which the columns made from it need.
+            text = "replace(CAST(entry AS TEXT), '\"service\"', '\"servicf\"')"
+            changed = f"UPDATE entries SET entry = CAST({text} AS BLOB) WHERE seq = 3"
+            assert database.execute(changed).rowcount == 1
         database.close()
         report = await console.journal.verify()
         assert not report.ok

@@ -42,8 +42,12 @@ def pair_listening(
 
 
 async def pins_in(home: Home, journal: Journal, operators: Operators) -> Pins:
-    """What is trusted of tools, as a service reads it that starts with this journal and these operators."""
+    """What is trusted of tools, as a service reads it that starts with this journal.
+
+    `operators` become those of the journal.
+    """
     history = await SignatureHistory.read(journal)
+    operators.restore((await journal.query(f"kind:{Kind.OPERATOR_REGISTERED}")).entries, history.holds)
 
     def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
         return signed_change(entry, kind, operators, history)

@@ -229,7 +229,9 @@ async def open_rig(
     disk = BreakableJournal(journal)
     operators = Operators(home.operators)
     operator = anna(home)
-    operators.add(operator.operator)
+    pins = await pins_in(home, journal, operators)
+    if not operators.begun:
+        operators.add(operator.operator)
     tasks = TaskGroupOwner("test")
     policy = Policy(home.policy, grants=grants).restore(_accepted(home))
     asked: asyncio.Queue[Approval] = asyncio.Queue()
@@ -243,7 +245,6 @@ async def open_rig(
     agents = EveryAgent()
     approvals = ApprovalQueue(operators, disk, expiry_s, publish, most_pause_s, policy.grants, clock, agents)
     live_secrets = LiveSecrets()
-    pins = await pins_in(home, journal, operators)
     fleet = Fleet(disk, policy, pins, lambda device: None, live_secrets)
     fleet.add(DEVICE, ["desk"])
     dispatcher = Dispatcher(

@@ -21,6 +21,7 @@ from core.home import Home
 from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 from tests.fakes.run_size import examples
+from tests.fakes.signing import accepted
 
 SWEEP = tool_info("sweep", "action", {"path": TEXT}, namespace="mcp:far")
 LOOKS = tool_info("screenshot", "data_collection")
@@ -87,6 +88,8 @@ async def test_a_device_that_takes_its_rating_back_is_blocked_until_somebody_rev
 
 
 async def test_what_was_claimed_outlives_the_service(home: Home):
+    # A review counts after a restart if the journal names its operator.
+    await accepted(home)
     async with open_rig(home, [rated("critical")]):
         pass
     async with open_rig(home, [SWEEP]) as rig:

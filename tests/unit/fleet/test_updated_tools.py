@@ -47,6 +47,8 @@ UPDATED = [
     "undo",
     "list_processes",
     "restore_file",
+    "shell_execute",
+    "EXEC_CLI",
 ]
 
 
@@ -110,6 +112,8 @@ def listed_before(name: str) -> dict[str, Any]:
             "enum": ["write_file"],
             "description": "The tool whose work was undone.",
         }
+    elif name in ("shell_execute", "EXEC_CLI"):
+        del properties["env"]
     elif name == "list_processes":
         del properties["program"], properties["pid"]
         del listed["output_schema"]["properties"]["processes"]["items"]["properties"]["windows"]
