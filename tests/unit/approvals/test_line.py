@@ -138,7 +138,7 @@ async def test_one_whose_asker_goes_leaves_its_place_to_the_next(home: Home) -> 
 async def test_a_grant_that_was_given_meanwhile_answers_them(home: Home) -> None:
     async with open_rig(home) as rig:
         tasks, approvals = await full(rig, 3)
-        terms = terms_for(approvals[0], "anna", arguments={"command": "any"}, uses=None)
+        terms = terms_for(approvals[0], "anna", arguments={"command": "any"}, uses=MOST + 3)
         await rig.approvals.decide(yes(rig.key, approvals[0]), signed_grant(rig.key, terms))
         assert {await code_of(task) for task in tasks} == {None}
         assert len(ran(rig)) == MOST + 3
