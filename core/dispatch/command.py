@@ -151,7 +151,9 @@ def _unknown_tool(request: CommandRequest, target: Target) -> str:
     name = request.tool[:_LONGEST_NAME]
     # Tools of hosted servers that have this name at their own server.
     own = sorted(offered for offered, tool in target.tools.items() if tool.own_name == name)
-    is_known = any(missing.tool == name for missing in target.device.unavailable)
-    near = own[:3] or [] if is_known else difflib.get_close_matches(name, target.tools, n=3)
+    is_unavailable = any(missing.tool == name for missing in target.device.unavailable)
+    near = own[:3]
+    if not near and not is_unavailable:
+        near = difflib.get_close_matches(name, target.tools, n=3)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"{target.device.lacks(name)}{hint}"

@@ -40,6 +40,7 @@ def terms_for(approval: Approval, author: str, **changes: Any) -> GrantTerms:
         "actors": [approval.actor],
         "arguments": exact_arguments(approval.request.parameters),
         "risk": Risk.HIGH,
+        "uses": None if changes.get("run") else 100,
         "expires": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
     }
     return GrantTerms.model_validate({**fields, **changes})
@@ -189,12 +190,14 @@ def test_at_a_terminal_grants_are_given_listed_and_revoked(served: Home):
     assert used.code == 0, used
     assert run(served, "grants", "list").out.startswith("No grant holds")
     assert "1 of 1" in run(served, "grants", "list", "--all").out
-    # What is not said is as the window begins with it.
+    # At high risk a grant always has a limit; where none is given it holds once, as in the window.
     request, _ = ask(served)
+    unlimited = run(served, "approvals", "approve", request, "--grant", "uses=any until=2h")
+    assert (unlimited.code, "how often it may be used" in unlimited.err) == (3, True), unlimited
     assert run(served, "approvals", "approve", request, "--grant", "until=2h").code == 0
-    [open_ended] = run(served, "grants", "list", "--json").json["grants"]
-    assert open_ended["terms"]["uses"] == 5
-    assert run(served, "grants", "revoke", open_ended["terms"]["id"]).code == 0
+    [narrow] = run(served, "grants", "list", "--json").json["grants"]
+    assert narrow["terms"]["uses"] == 1
+    assert run(served, "grants", "revoke", narrow["terms"]["id"]).code == 0
     request, _ = ask(served)
     assert run(served, "approvals", "approve", request, "--for-run").code == 0
     # It ends with the run, which is this one call.

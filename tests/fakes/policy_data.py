@@ -18,16 +18,16 @@ tag = "prod"
 profile = "guarded"
 
 [[rule]]
-id = "no-recursive-delete"
+id = "no-deleting-by-line"
 decision = "deny"
 tool = "shell_execute"
-reason = "Folders are emptied by hand, never recursively"
-  [rule.parameters.command]
-  pattern = "rm +-[a-z]*r"
+reason = "Files are deleted by hand, never by a shell line"
+# Other spellings of a line run the same program.
+program = "rm"
   [[rule.match]]
-  parameters = { command = "rm -rf /srv/spool" }
+  parameters = { command = "true; sudo rm -rf /srv/spool" }
   [[rule.not_match]]
-  parameters = { command = "rm /srv/spool/a.txt" }
+  parameters = { command = "ls /srv/spool" }
 
 [[rule]]
 id = "two-for-production"

@@ -161,7 +161,7 @@ async def policy_examples(desk: ConsoleApplication) -> TableView:
     page = settings_of(desk, "policy").policy
     await seen(lambda: page.editor.text() and page.examples.table.rows_model.rowCount())
     page.show_tab("examples")
-    wrong = "call match 1 is denied by rule no-recursive-delete, not asked"
+    wrong = "call match 1 is denied by rule no-deleting-by-line, not asked"
     examples = [
         ExampleResult(rule="spool", wanted=True, number=1, line=4, ok=True),
         ExampleResult(

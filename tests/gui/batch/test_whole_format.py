@@ -28,7 +28,7 @@ targets: name:this-computer
 inputs:
   threshold: {type: integer, default: 80, description: Percent}
   mode: {type: string, one_of: [a, b], default: a}
-  nothing: {type: object, default: null}
+  nothing: {type: object, default: {}}
   token: {type: string, secret: true}
 on_failure: continue
 rollout:

@@ -154,7 +154,7 @@ async def test_why_names_rules_with_lines_near_misses_and_near_grants(theme: The
     async with open_frame(theme, tmp_path, console) as desk:
         page = await open_policy(desk, tab="why")
         page.why.choose("lab-lnx-01", "shell_execute", {"command": "rm -rf /srv/spool"})
-        await seen(lambda: "Folders are emptied by hand" in page.why.answer.words())
+        await seen(lambda: "Files are deleted by hand" in page.why.answer.words())
         assert "It would be denied." in page.why.answer.words()
         link_of_answer(page, "line 8").click()
         assert page.editor.current_line() == 8
