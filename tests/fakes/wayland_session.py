@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -72,8 +73,11 @@ def wayland_session() -> Iterator[WaylandSession]:
             user.command("sway", "-c", str(config)), env=environment, stderr=subprocess.DEVNULL
         )
         try:
-            with ready.open() as told:
-                name = told.readline().strip()
+            # Open for writing too: a compositor that does not start then is an error, and no endless wait.
+            with os.fdopen(os.open(ready, os.O_RDWR), "r+b", buffering=0) as told:
+                came, _, _ = select.select([told], [], [], PATIENCE_S)
+                assert came, "sway did not start"
+                name = told.readline().decode().strip()
             yield WaylandSession(folder / name, user, environment | {"WAYLAND_DISPLAY": name})
         finally:
             compositor.terminate()
