@@ -16,7 +16,7 @@ from app.shell.shell_window import ShellWindow
 from app.state import AppState
 from app.theme.status_styles import risk_look
 from core.approvals.models import Approval
-from core.text import escape_hidden, shorten_middle
+from core.text import escape_hidden, left_to_right, shorten_middle
 
 MOST_NAME = 60
 SHOWN_MS = 10_000
@@ -43,7 +43,7 @@ class TrayIcon(QObject):
 
     def say(self, title: str, words: str) -> None:
         """Show a note; it has no buttons that could decide anything."""
-        self._icon.showMessage(title, words, QSystemTrayIcon.MessageIcon.NoIcon, SHOWN_MS)
+        self._icon.showMessage(title, left_to_right(words), QSystemTrayIcon.MessageIcon.NoIcon, SHOWN_MS)
 
     def tell(self, waiting: int) -> None:
         """Say at the icon how many requests wait."""
