@@ -32,6 +32,6 @@ def is_xwayland(server: Any) -> bool:
     if server.query_extension("RANDR") is None:
         return False
     # `current`: the server does not ask its monitors again, which can take a second.
-    found = server.screen().root.xrandr_get_screen_resources_current()
-    names = (server.xrandr_get_output_info(one, found.config_timestamp).name for one in found.outputs)
+    screen = server.screen().root.xrandr_get_screen_resources_current()
+    names = (server.xrandr_get_output_info(output, screen.config_timestamp).name for output in screen.outputs)
     return any(name.startswith("XWAYLAND") for name in names)

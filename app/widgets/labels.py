@@ -43,7 +43,6 @@ class Label(QLabel):
                 Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
             )
         self.set_tone(tone)
-        self._text = ""
         self.setText(text)
 
     def text(self) -> str:

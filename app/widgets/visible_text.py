@@ -105,14 +105,14 @@ def visible_text(data: bytes, is_drawn: Callable[[str], bool] = lambda sign: Tru
     offsets, places = [], []
     offset = place = 0
     letters = right_to_left_letters(text)
-    held = _lines_with(letters, text)
+    turned_lines = _lines_with(letters, text)
     for at, char in enumerate(text):
         offsets.append(offset)
         places.append(place)
         code = ord(char)
         invalid = 0xDC80 <= code <= 0xDCFF
         offset += 1 if invalid or code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
-        if at in held:
+        if at in turned_lines:
             # Belongs to the character behind it: every place then is that of a byte.
             shown.append(LEFT_TO_RIGHT_OVERRIDE)
             place += 1
