@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import Property, short_digest
 from core.changes import Change, ChangeKind
-from core.text import escape_hidden
+from core.text import escape_hidden, plural
 
 LOOSENS = "What would run, or reach farther, than now"
 _CHANGES = {ChangeKind.OPERATOR_REMOVED: "What would change"}
@@ -45,6 +45,9 @@ _NAMES = {
     "listen": "Listens at",
     "this_computer_tags": "Tags here",
     "ui_actions_on_this_computer": "Clicks here",
+    "this_computer": "Its tools run in",
+    "approval_expiry": "Seconds to approve",
+    "secret_names": "Masked names",
     "stopped": "Now",
     "public_key": "Public key",
     "has_passphrase": "Passphrase",
@@ -77,11 +80,16 @@ def change_head(change: Change) -> str:
 
 
 def change_facts(change: Change) -> list[Property]:
-    """Every value of a change as it is signed; beside it what it replaces, where that is another."""
+    """Every value of a change as it is signed, and what it replaces, where that differs.
+
+    Of the values of another file only those that differ have a row; the others are counted.
+    """
     facts = []
     for key in dict.fromkeys((*change.after, *change.before)):
         name = _NAMES.get(key, key)
-        if key not in change.after:
+        if isinstance(change.after.get(key), dict):
+            facts += _file_facts(key, change.before.get(key), change.after[key])
+        elif key not in change.after:
             label = f"{name} now" if change.after else name
             facts.append(_fact(label, key, change.before[key]))
         elif key in change.before and change.before[key] != change.after[key]:
@@ -90,6 +98,21 @@ def change_facts(change: Change) -> list[Property]:
         else:
             facts.append(_fact(name, key, change.after[key]))
     return facts
+
+
+def _file_facts(file: str, before: object, after: dict[str, object]) -> list[Property]:
+    """The values of a file that a change has under its name, such as those of this computer's device.toml."""
+    name = file.rpartition("/")[2]
+    was = before if isinstance(before, dict) else {}
+    keys = dict.fromkeys((*after, *was))
+    differing = [key for key in keys if key not in after or key not in was or was[key] != after[key]]
+    facts = [
+        fact
+        for key in differing
+        for fact in (_fact(f"{key} now", key, was.get(key)), _fact(f"{key} then", key, after.get(key)))
+    ]
+    same = len(keys) - len(differing)
+    return [*facts, Property(name, f"{plural(same, 'value')} as accepted")] if same else facts
 
 
 def _fact(label: str, key: str, value: object) -> Property:

@@ -458,3 +458,17 @@ async def test_a_change_waits_to_be_signed_until_the_keys_are_read(
             may_be_read.set()
         await seen(lambda: sheet.unlock is not None)
         await do_not_sign(desk)
+
+
+def test_of_this_computers_file_what_differs_has_a_row_and_the_rest_is_counted() -> None:
+    before = {"roots": ["/srv"], "approvers": 1, "tools_off": []}
+    change = Change(
+        kind=ChangeKind.SETTINGS,
+        subject="settings.toml",
+        before={"this-computer/device.toml": before},
+        after={"this-computer/device.toml": before | {"roots": ["/srv", "/etc"]}},
+    )
+    facts = [(fact.label, fact.full or fact.value) for fact in change_facts(change)]
+    assert [label for label, _ in facts] == ["roots now", "roots then", "device.toml"]
+    assert "/etc" in facts[1][1]
+    assert facts[2][1] == "2 values as accepted"
