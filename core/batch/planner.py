@@ -86,12 +86,12 @@ class Planner:
         # By the definitions of the tools: the compiled steps, and the first mistake of each step.
         self._compiled: dict[tuple[str, ...], tuple[dict[str, CompiledStep], dict[str, str]]] = {}
 
-    def shared_arguments(self) -> dict[str, dict[str, Any]]:
+    def shared_arguments(self) -> dict[str, FilledArguments]:
         """The arguments, by step, that are known and the same on all devices."""
         if not self._expressions:
-            return {step.id: step.parameters for step in self._steps}
+            return {step.id: FilledArguments(step.parameters) for step in self._steps}
         compiled = compile_all(self._batch, {}, [])
-        shared: dict[str, dict[str, Any]] = {}
+        shared: dict[str, FilledArguments] = {}
         for step in self._steps:
             made = compiled.get(step.id)
             if made is None or made.arguments is None:
@@ -100,29 +100,53 @@ class Planner:
                 path[0] == INPUTS for expression in made.arguments.expressions for path in _paths(expression)
             ):
                 try:
-                    shared[step.id] = self._filled(made, Context(self._inputs, {}, DeviceFacts())).parameters
+                    shared[step.id] = self._filled(made, Context(self._inputs, {}, DeviceFacts()))
                 except ExpressionError:
                     continue
         return shared
 
     def wrong_everywhere(self, devices: list[Device]) -> str:
-        """Why the first step whose expressions are wrong on every device is so; empty if there is none.
+        """Why the first step that is wrong on every device is so; empty if there is none.
 
+        Wrong are expressions that do not fit the tools, and arguments that are known before the run and invalid.
         Of a device that is away nothing is known; it does not count.
         """
-        present = (device for device in devices if device.health not in _AWAY)
-        first = next(present, None)
-        if first is None:
+        present = [device for device in devices if device.health not in _AWAY]
+        if not present:
             return ""
+        certain = {step.id: step for step in self._unconditional()}
+        shared = {id: made for id, made in self.shared_arguments().items() if id in certain}
         off = {step.id for step in self._steps if not step.enabled}
-        wrong = {step: why for step, why in self._compile_for(first)[1].items() if step not in off}
-        for device in present:
+        for id in _ids(self._batch):
+            if id in off:
+                continue
+            why = ""
             # Of a thousand devices, one on which nothing is wrong is enough.
-            if not wrong:
-                break
-            faults = self._compile_for(device)[1]
-            wrong = {step: why for step, why in wrong.items() if step in faults}
-        return next(iter(wrong.values()), "")
+            for device in present:
+                why = self._compile_for(device)[1].get(id, "")
+                if not why and id in shared:
+                    why = self._invalid_arguments(certain[id], device, shared[id])
+                if not why:
+                    break
+            if why:
+                return why
+        return ""
+
+    def _unconditional(self) -> Iterator[Step]:
+        """The steps without a condition. One with a condition may be meant for some of the devices only."""
+        for entry in self._batch.steps:
+            for call in calls(entry):
+                if call.when is None:
+                    yield call
+                    yield from (step for step in call.recover if step.when is None)
+
+    def _invalid_arguments(self, step: Step, device: Device, arguments: FilledArguments) -> str:
+        """Why a device's tool does not take the arguments; empty if it does, or something else is wrong."""
+        try:
+            self._explain(step, device, arguments)
+        except QuarterdeckError as error:
+            return f"{step.id}: {error.message}" if error.code is ErrorCode.INVALID_ARGUMENTS else ""
+        return ""
 
     def plan(self, devices: list[Device], leads: Mapping[str, ResolvedPaths]) -> Plan:
         """Ask the policy for its decision on every step on every device.
@@ -281,15 +305,7 @@ class Planner:
         self, step: Step, device: Device, filled: FilledArguments, leads: ResolvedPaths
     ) -> PlannedCell:
         try:
-            decision = self._dispatcher.explain(
-                device.name,
-                step.tool,
-                filled.parameters,
-                self._actor,
-                leads,
-                secrets=Secrets(places=filled.secret),
-                unquoted=filled.unquoted,
-            )
+            decision = self._explain(step, device, filled, leads)
         except QuarterdeckError as error:
             outcome = {ErrorCode.CONTRACT_CHANGED: "denied", ErrorCode.UNKNOWN_TOOL: "no_such_tool"}
             return PlannedCell.model_validate(
@@ -315,6 +331,19 @@ class Planner:
                 "summary": decision.summary,
                 "why": why,
             }
+        )
+
+    def _explain(
+        self, step: Step, device: Device, filled: FilledArguments, leads: ResolvedPaths = NOT_FOLLOWED
+    ) -> Decision:
+        return self._dispatcher.explain(
+            device.name,
+            step.tool,
+            filled.parameters,
+            self._actor,
+            leads,
+            secrets=Secrets(places=filled.secret),
+            unquoted=filled.unquoted,
         )
 
     def _may_repeat(self, step: Step, device: Device) -> bool:

@@ -100,7 +100,7 @@ class LocalRuns(ClientApi, RunsApi):
         )
         tools = {step.id: step.tool for step in flatten(batch.steps)}
         leads = {
-            step: await service.dispatcher.look_ahead(names, tools[step], arguments)
+            step: await service.dispatcher.look_ahead(names, tools[step], arguments.parameters)
             for step, arguments in planner.shared_arguments().items()
         }
         plan = planner.plan(devices, leads)
@@ -174,7 +174,7 @@ class LocalRuns(ClientApi, RunsApi):
         return await self._begin(batch, devices, "batch", said, request_id, given)
 
     def _check_steps(self, batch: Batch, given: Inputs, devices: list[Device]) -> None:
-        """Check that the expressions of each step fit some device, before the steps ahead of it run.
+        """Check that the expressions and arguments of each step fit some device, before any step runs.
 
         Raises:
             BadInput: one is.

@@ -235,3 +235,26 @@ def test_what_is_wrong_on_every_device_is_wrong_everywhere_and_devices_that_are_
     # Of a tool that a device lacks nothing is known.
     assert wrong(device("lab-1"), device("bare")) == ""
     assert wrong(device("away", Health.OFFLINE)) == ""
+
+
+def test_arguments_are_wrong_everywhere_only_if_no_device_takes_them() -> None:
+    batch = read_batch(
+        "name: x\ntargets: 'name:*'\nsteps:\n  - {id: disk, tool: disk}\n"
+        "  - {id: b, tool: shell, with: {p: ls}}\n",
+        "x.yaml",
+    )
+
+    class Strict(Policy):
+        def explain(
+            self, device: str, tool: str, parameters: dict[str, Any], *rest: Any, **more: Any
+        ) -> Decision:
+            if parameters and device.startswith("strict"):
+                raise BadInput("p is not an argument here.")
+            return super().explain(device, tool, parameters, *rest, **more)
+
+    def wrong(*devices: Device) -> str:
+        return Planner(batch, {}, Strict(), Shelf(), "operator:anna").wrong_everywhere(list(devices))
+
+    strict = [device("strict-1"), device("strict-2"), device("away", Health.OFFLINE)]
+    assert wrong(*strict) == "b: p is not an argument here."
+    assert wrong(*strict, device("lab-1")) == ""

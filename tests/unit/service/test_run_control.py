@@ -20,7 +20,7 @@ from tests.fakes.desk import approve, choose_channel, next_approval, open_servic
 from tests.fakes.signing import anna
 
 LOOK: dict[str, Any] = {"id": "look", "tool": "get_system_info", "with": {"info_type": "memory"}}
-FAILS: dict[str, Any] = {"id": "fails", "tool": "get_system_info", "with": {"info_type": "no such thing"}}
+FAILS: dict[str, Any] = {"id": "fails", "tool": "list_directory", "with": {"path": "/nowhere"}}
 PATIENCE = 60.0
 
 
@@ -126,11 +126,35 @@ async def test_inputs_are_checked_before_anything_starts(service: Service):
     assert (await runs.start(batch, inputs={"most": 1})).inputs == {"most": 1, "word": "x"}
 
 
+async def test_arguments_that_are_invalid_on_every_device_are_refused_before_any_step_runs(service: Service):
+    runs = LocalConsole(service, "operator:anna").runs
+    secret = "tr0ub4dor&3"
+    inputs = {"kind": {"type": "string", "secret": True}}
+    wrong: dict[str, Any] = {**LOOK, "id": "wrong", "with": {"info_type": "no such thing"}}
+    from_input = {**wrong, "with": {"info_type": "${{ inputs.kind }}"}}
+    recovered = {**FAILS, "recover": [wrong]}
+    for steps, given in (
+        ([LOOK, wrong], {}),
+        ([LOOK, from_input], {"kind": secret}),
+        ([LOOK, recovered], {}),
+        ([LOOK, {"parallel": [{**LOOK, "id": "beside"}, wrong]}], {}),
+    ):
+        with pytest.raises(BadInput, match="Nothing was started: wrong: info_type (must be one of|is not as)") as refused:
+            await runs.start(batch_of(*steps, inputs=inputs if given else {}), inputs=given)
+        assert secret not in str(refused.value)
+    assert not (await service.journal.query(f"kind:{Kind.RUN_STARTED}")).entries
+    # One with a condition may be meant for other devices: it fails where it is reached.
+    run = await played(service, LOOK, {**wrong, "when": "${{ steps.look.ok }}"})
+    assert [cell.state for cell in run.cells] == [CellState.DONE, CellState.FAILED]
+    run = await played(service, LOOK, {**wrong, "enabled": False})
+    assert run.summary.state is RunState.DONE
+
+
 async def test_a_secret_input_is_journalled_as_its_commitment_and_given_again_to_resume(service: Service):
     runs = LocalConsole(service, "operator:anna").runs
     secret = "tr0ub4dor&3"
     inputs = {"pin": {"type": "string", "secret": True}}
-    steps = [{**FAILS, "with": {"info_type": "${{ inputs.pin }}"}}]
+    steps = [{**FAILS, "with": {"path": "/nowhere/${{ inputs.pin }}"}}]
     batch = Batch.model_validate({"name": "test", "steps": steps, "inputs": inputs})
     run = await ended(service, await runs.start(batch, inputs={"pin": secret}))
     assert run.summary.state is RunState.FAILED
