@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from core.approvals.grants import SignedGrant
 from core.approvals.models import Operator
@@ -61,6 +61,22 @@ def removing(operator: Operator) -> Change:
     return Change(
         kind=ChangeKind.OPERATOR_REMOVED, subject=operator.name, before={"public_key": operator.public_key}
     )
+
+
+_OPERATORS = TypeAdapter(list[Operator])
+
+
+def read_copy(path: Path) -> list[Operator] | None:
+    """The operators that a home's `operators.json` names, which anyone may have written; None without a file.
+
+    Raises:
+        BadInput: it cannot be read, or does not have the form that the service writes.
+    """
+    text = read_own_text(path, LARGEST_FILE)
+    try:
+        return None if text is None else _OPERATORS.validate_json(text)
+    except ValidationError as error:
+        raise BadInput(f"{path} is not as it was written: {error}") from error
 
 
 class Operators:

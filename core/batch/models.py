@@ -270,7 +270,8 @@ class PlannedCell(FrozenModel):
 
     `not_known`: the outcome depends on results of the steps in `because`, which no run has yet. `skipped`:
     `when` is false by what is known. `question`: an approval step, which is asked once for each wave.
-    `recovers`: a recovery step, which runs only if the step in `because` fails.
+    `recovers`: a recovery step, which runs only if the step in `because` fails. `approvers`: how many
+    operators must approve a step that asks.
     """
 
     device: str
@@ -291,6 +292,7 @@ class PlannedCell(FrozenModel):
     because: list[str] = _optional([])
     answer: Answer | None = None
     risk: Risk | None = None
+    approvers: int = 1
     summary: str = ""
     why: str = ""
 

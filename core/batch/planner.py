@@ -108,24 +108,24 @@ class Planner:
     def wrong_everywhere(self, devices: list[Device]) -> str:
         """Why the first step that is wrong on every device is so; empty if there is none.
 
-        Wrong are expressions that do not fit the tools, and arguments that are known before the run and invalid.
+        Wrong are expressions that do not fit the tools, and arguments that are invalid and known by now.
         Of a device that is away nothing is known; it does not count.
         """
         present = [device for device in devices if device.health not in _AWAY]
         if not present:
             return ""
-        certain = {step.id: step for step in self._unconditional()}
-        shared = {id: made for id, made in self.shared_arguments().items() if id in certain}
-        off = {step.id for step in self._steps if not step.enabled}
-        for id in _ids(self._batch):
-            if id in off:
+        certain = {one.id: one for one in self._unconditional()}
+        shared = {step: made for step, made in self.shared_arguments().items() if step in certain}
+        off = {one.id for one in self._steps if not one.enabled}
+        for step in _ids(self._batch):
+            if step in off:
                 continue
             why = ""
             # Of a thousand devices, one on which nothing is wrong is enough.
             for device in present:
-                why = self._compile_for(device)[1].get(id, "")
-                if not why and id in shared:
-                    why = self._invalid_arguments(certain[id], device, shared[id])
+                why = self._compile_for(device)[1].get(step, "")
+                if not why and step in shared:
+                    why = self._invalid_arguments(certain[step], device, shared[step])
                 if not why:
                     break
             if why:
@@ -173,7 +173,8 @@ class Planner:
         )
         for entry in self._batch.steps:
             if isinstance(entry, ApprovalStep):
-                yield self._question(entry, device, compiled.get(entry.id), faults, context)
+                question = self._question(entry, device, compiled.get(entry.id), faults, context)
+                yield question.model_copy(update={"approvers": entry.approval.approvers})
             for call in calls(entry):
                 cell = self._cell(call, device, compiled.get(call.id), faults, context, leads)
                 if cell.outcome in ("off", "skipped"):
@@ -328,6 +329,7 @@ class Planner:
                 "outcome": _WORDS[decision.answer],
                 "answer": decision.answer,
                 "risk": decision.risk,
+                "approvers": decision.approvers if decision.answer is Answer.ASK else 1,
                 "summary": decision.summary,
                 "why": why,
             }

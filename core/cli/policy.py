@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from core.approvals.operators import read_copy
 from core.broken_text import fault_words
 from core.changes import Change
 from core.cli.arguments import parse_arguments
@@ -29,8 +30,9 @@ from core.cli.session import Session, must_be_here
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.fleet.tool_pins import known_tools
+from core.home import Home
 from core.policy.models import Answer, Decision, Profile
-from core.policy.policy_check import PolicyCheck, PolicyText, Trial, check_text
+from core.policy.policy_check import PolicyCheck, PolicyText, PolicyWarning, Trial, check_text
 from core.policy.policy_file import with_profile
 from core.policy.policy_store import Explanation
 from core.service import exit_codes
@@ -53,17 +55,26 @@ def check(
 ) -> None:
     """Read a policy, run its examples, and warn of loose patterns. Exit code 2 when something is wrong.
 
-    A warning shows a shell line that a rule allows although it does more than the rule is for, or a rule that
-    means no tool of any known device. Nothing is changed.
+    A warning shows a shell line that a rule allows although it does more than the rule is for, a rule that
+    means no tool of any known device, or one that wants more operators than there are. Nothing is changed.
     """
     path = file or context.obj.home.policy
-    known = known_tools(context.obj.home.contracts)
-    found = check_text(_text(path, missing_ok=file is None), known)
+    home = context.obj.home
+    text = _text(path, missing_ok=file is None)
+    found = check_text(text, known_tools(home.contracts), _number_of_operators(home))
     if context.obj.json:
         say(as_json({"path": str(path), **found.model_dump(mode="json")}))
     else:
         _say_check(path, found)
     raise typer.Exit(exit_codes.DONE if found.ok else exit_codes.BAD_INPUT)
+
+
+def _number_of_operators(home: Home) -> int | None:
+    """As far as the home's copy tells without the service; only a warning depends on it."""
+    try:
+        return len(read_copy(home.operators) or [])
+    except BadInput:
+        return None
 
 
 @app.command("explain", epilog=examples("policy explain lab-1 shell_execute command='df -h'"))
@@ -171,6 +182,7 @@ async def _accept(session: Session, unlocking: KeySource, json_wanted: bool) -> 
     if json_wanted:
         say(as_json(status.model_dump(mode="json")))
     else:
+        _say_warnings((await console.policy.check(text)).warnings)
         say(f"Accepted: profile {status.profile.value}." if not status.problem else status.problem)
 
 
@@ -270,15 +282,19 @@ def _head(decision: Decision) -> list[tuple[str, object]]:
     ]
 
 
-def _say_check(path: Path, found: PolicyCheck) -> None:
-    for problem in found.problems:
-        at = f"line {problem.line}: " if problem.line and "line " not in problem.message else ""
-        note(f"{styled('Error', 'red')}: {at}{lines(problem.message)}")
-    for warning in found.warnings:
+def _say_warnings(warnings: list[PolicyWarning]) -> None:
+    for warning in warnings:
         at = f"line {warning.line}: " if warning.line else ""
         note(f"{styled('Warning', 'yellow')}: {at}{one_line(warning.about)}: {lines(warning.message)}")
         if warning.slips:
             note(f"  It allows this line: {one_line(repr(warning.slips))}")
+
+
+def _say_check(path: Path, found: PolicyCheck) -> None:
+    for problem in found.problems:
+        at = f"line {problem.line}: " if problem.line and "line " not in problem.message else ""
+        note(f"{styled('Error', 'red')}: {at}{lines(problem.message)}")
+    _say_warnings(found.warnings)
     if found.examples:
         rows = [
             (

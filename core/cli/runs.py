@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from core.batch.batch_file import LARGEST, read_batch
-from core.batch.models import ApprovalStep, Batch, Run
+from core.batch.models import Batch, Run
 from core.batch.run_state import result_of
 from core.batch.undo_plan import UndoPlan
 from core.broken_text import fault_words
@@ -27,7 +27,7 @@ from core.cli.prompt import ask_line, is_terminal
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.filter import no_match
 from core.replay.result_search import MOST_WORDS
 from core.service import exit_codes
@@ -107,14 +107,28 @@ def run(
             invalid = any(cell.outcome == "invalid" for cell in found.cells)
             return exit_codes.PLAN_INVALID if invalid else exit_codes.DONE
         values |= await missing_secrets(chosen, values)
-        questions = [entry.approval for entry in chosen.steps if isinstance(entry, ApprovalStep)]
-        if any(question.approvers > 1 for question in questions):
-            await identify_if_possible(session, unlocking)
+        await _identify_where_several_approve(session, chosen, values, unlocking)
         return await run_to_end(
             session, lambda: session.console.runs.start(chosen, inputs=values), how, saving
         )
 
     in_session(context, work, wait_for_devices=True)
+
+
+async def _identify_where_several_approve(
+    session: Session, batch: Batch, inputs: dict[str, Any], unlocking: KeySource
+) -> None:
+    """Identify the asker where a question or a rule wants several operators: the asker does not count then.
+
+    Of arguments that results give, no rule is known to want several before the run.
+    """
+    try:
+        planned = await session.console.runs.plan(batch, inputs)
+    except QuarterdeckError:
+        # The start itself will fail with this error.
+        return
+    if any(cell.approvers > 1 for cell in planned.cells):
+        await identify_if_possible(session, unlocking)
 
 
 @signs

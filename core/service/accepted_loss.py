@@ -6,27 +6,22 @@ that asks the operator does the work itself, and owns the home while it does.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pydantic import TypeAdapter, ValidationError
 
 from core.approvals.models import Operator
-from core.approvals.operators import LARGEST_FILE, Operators
+from core.approvals.operators import Operators, read_copy
 from core.audit.accepted_loss import Loss, accept_loss, entries_left, find_loss
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Kind
 from core.audit.events import LossAccepted
 from core.changes import Change, ChangeKind, Proposal, SignedChange
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
-from core.files import read_own_text
 from core.home import Home
 from core.service.changes import SIGNED_KINDS, ChangeGate, SignatureHistory
-
-_OPERATORS: TypeAdapter[list[Operator]] = TypeAdapter(list[Operator])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +107,11 @@ def accept(home: Home, wish: LossProposal, signed: SignedChange | None) -> int:
 def _check_not_removed(home: Home, author: Operator) -> None:
     """Refuse an operator whom the home's copy of the operators lacks: the removal may be what is missing."""
     try:
-        text = read_own_text(home.operators, LARGEST_FILE)
-        known = _OPERATORS.validate_python(json.loads(text)) if text is not None else [author]
-    except (BadInput, ValueError, ValidationError) as error:
+        known = read_copy(home.operators)
+    except BadInput as error:
         raise Refused(f"{home.operators} cannot be read: {error}", ErrorCode.APPROVAL_INVALID) from error
+    if known is None:
+        return
     if all((one.name, one.public_key) != (author.name, author.public_key) for one in known):
         raise Refused(
             f"{author.name} is not in {home.operators}: what is missing may have removed this operator.",

@@ -161,3 +161,46 @@ def test_a_rule_that_means_no_tool_of_any_known_device_is_warned_of(said, home: 
     assert (code, [one["rule"] for one in found["warnings"]]) == (0, ["nights"])
     (home / "policy.toml").write_text(GOOD)
     assert as_json(said, "policy", "check")[1]["warnings"] == []
+
+
+TWO = """
+[[rule]]
+id = "two"
+decision = "ask"
+tool = "get_system_info"
+approvers = 2
+"""
+
+
+def test_a_rule_that_wants_more_operators_than_there_are_is_said_wherever_it_is_written(said, home: Path):
+    (home / "policy.toml").write_text(TWO)
+    wants = "wants 2 operators other than the one who asks; this home has {} in all"
+    code, text = said("policy", "check")
+    assert (code, wants.format(0) in text) == (0, True)
+    assert wants.format(0) in said("policy", "accept")[1]
+    for number, name in enumerate(("anna", "bert", "carl"), 1):
+        signer = () if number == 1 else ("--operator", "anna")
+        assert said("operators", "add", name, "--no-passphrase", *signer)[0] == 0
+        found = as_json(said, "policy", "check")[1]["warnings"]
+        assert [one["message"] for one in found] == ([wants.format(number)] if number < 3 else [])
+    # What anyone wrote over the copy makes no warning, and no error.
+    (home / "operators.json").write_text("[1]")
+    assert as_json(said, "policy", "check")[1]["warnings"] == []
+
+
+def test_who_runs_a_batch_is_proved_where_a_rule_wants_several_operators(said, home: Path, tmp_path: Path):
+    (home / "policy.toml").write_text(TWO)
+    assert said("policy", "accept")[0] == 0
+    batch = tmp_path / "look.yaml"
+    batch.write_text(
+        "name: look\ntargets: 'name:*'\nsteps: [{id: a, tool: get_system_info, with: {info_type: os}}]\n"
+    )
+    words = tmp_path / "words"
+    words.write_text("a long passphrase of anna")
+    assert said("operators", "add", "anna", "--new-passphrase-file", str(words))[0] == 0
+    assert "this home has 1 in all" in said("run", str(batch), "--plan")[1]
+    # The proof is tried: nobody is there to type the passphrase.
+    assert "Asked without a proof of who asks" in said("run", str(batch))[1]
+    (home / "policy.toml").write_text(TWO.replace("approvers = 2", ""))
+    assert said("policy", "accept", "--passphrase-file", str(words))[0] == 0
+    assert "proof of who asks" not in said("run", str(batch))[1]

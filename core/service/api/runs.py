@@ -28,7 +28,6 @@ from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
 from core.batch.live_output import OutputChunk, chunk_of, output_in
 from core.batch.models import (
-    ApprovalStep,
     Batch,
     Cell,
     CellPage,
@@ -105,12 +104,9 @@ class LocalRuns(ClientApi, RunsApi):
         }
         plan = planner.plan(devices, leads)
         operators = len(service.operators.list())
-        wanted = {
-            entry.id: entry.approval.approvers for entry in batch.steps if isinstance(entry, ApprovalStep)
-        }
         cells = [
             cell.model_copy(update={"why": f"{cell.why} (It {problem}.)"})
-            if (problem := approvals_out_of_reach(wanted.get(cell.step, 1), operators))
+            if (problem := approvals_out_of_reach(cell.approvers, operators))
             else cell
             for cell in plan.cells
         ]
