@@ -31,6 +31,7 @@ from core.batch.templates import (
     has_expressions,
 )
 from core.commitments import NO_PLACES, Places
+from core.dispatch.argument_checks import outside_said_roots
 from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.dispatch.deadline import is_stock
 from core.errors import ErrorCode, QuarterdeckError
@@ -320,6 +321,9 @@ class Planner:
         why = decision.reasons[0].text
         if filled.unquoted:
             why = f"{why} {UNQUOTED}."
+        tool = self._offers.tool(device.name, step.tool)
+        if tool is not None and (outside := outside_said_roots(tool, filled.parameters, device)):
+            why = f"{why} {outside}"
         if step.retry is not None and not self._may_repeat(step, device):
             why = f"{why} {NOT_REPEATED}"
         return PlannedCell.model_validate(

@@ -88,6 +88,7 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
                 ("Paired", moment(found.paired_at) or ("" if device.direction == "local" else "no")),
                 ("Agent", device.agent),
                 ("Extensions", ", ".join(device.features)),
+                ("Roots", ", ".join(device.roots)),
                 ("Clock", _clock(device)),
                 ("Tools", device.tool_count),
                 ("Refused", device.refused or ""),

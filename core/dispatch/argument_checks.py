@@ -8,16 +8,18 @@ arguments alone; `check_roots` reads the disk each time. The roots apply to the 
 
 from __future__ import annotations
 
+import ntpath
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from core.commitments import SECRET_MARK
 from core.controls import program_of
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import BUILT_IN_NAMESPACE, Tool
+from core.fleet.models import BUILT_IN_NAMESPACE, Device, Tool
 from core.json_walk import Place, place_text, walk
 from core.policy.analysis.built_in_tools import PATH_ARGUMENTS
 from core.policy.constraints import Undecidable
@@ -105,6 +107,24 @@ def check_roots(tool: Tool, parameters: dict[str, Any], roots: Roots) -> None:
     for value, place, is_path, _ in _texts(tool, parameters):
         if is_path:
             _check_inside(_named(place), value, roots)
+
+
+def outside_said_roots(tool: Tool, parameters: dict[str, Any], device: Device) -> str:
+    """Why a remote device will likely refuse a path: it is outside the roots that the device reports.
+
+    Empty if it will not, or if that is not known: only the device can follow links and resolve `~`.
+    """
+    if tool.namespace != BUILT_IN_NAMESPACE or not device.roots:
+        return ""
+    kind: type[PurePath] = PureWindowsPath if device.platform.startswith("win") else PurePosixPath
+    normal = ntpath.normpath if kind is PureWindowsPath else posixpath.normpath
+    roots = [kind(normal(root)) for root in device.roots]
+    for value, place, is_path, _ in _texts(tool, parameters):
+        path = kind(normal(value)) if is_path else None
+        if path is not None and path.is_absolute() and not any(path.is_relative_to(root) for root in roots):
+            allowed = ", ".join(device.roots)
+            return f"{device.name} will refuse it: {_named(place)} is outside its allowed roots: {allowed}."
+    return ""
 
 
 def _texts(tool: Tool, parameters: dict[str, Any]) -> Iterator[tuple[str, Place, bool, Any]]:

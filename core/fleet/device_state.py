@@ -70,6 +70,8 @@ class ConnectionInfo:
     # Whether its paths are on this computer's disk: set only for the service's own process and in-process
     # tools, never on a device's claim.
     shares_disk: bool = False
+    # The folders that the client says its file tools are allowed; empty if it says none. Only for words.
+    said_roots: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ class DeviceState:
             secure=arrival.secure if arrival else False,
             features=arrival.features if arrival else [],
             paired=identity.paired,
+            roots=last.said_roots if last else [],
             requires_approval=last.approvers > 0 if last else False,
             approvers=max(1, last.approvers) if last else 1,
             own_computer=last.own_computer if last else False,

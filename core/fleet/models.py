@@ -202,6 +202,7 @@ class Device(FrozenModel):
     are the agreed extensions; none for a stock client. `requires_approval`: the device itself refuses an
     action without the signatures of `approvers` operators. `own_computer`: the console runs on it.
     `since` is when its health last changed; changes between online and busy do not count.
+    `roots` are the folders that the device says its file tools are allowed; empty if it says none.
     `machine` is the machine that the pairing is bound to; without an identity, the pairing is not bound.
     `other_machine` shows the same pairing and is not let in until an operator accepts it.
     `picture` is the last screenshot of a whole screen, `glimpse` the last small picture of a live device
@@ -245,6 +246,7 @@ class Device(FrozenModel):
     requires_approval: bool = False
     approvers: int = 1
     own_computer: bool = False
+    roots: list[str] = Field(default_factory=list)
     machine: Machine = NO_MACHINE
     other_machine: Machine | None = None
 

@@ -19,6 +19,8 @@ from core.machine_id import machine_mark
 # Characters. A device's own texts are displayed, so they must not fill a screen.
 MOST_WORDS = 200
 MOST_UNAVAILABLE = 64
+MOST_ROOTS = 64
+LONGEST_ROOT = 1024
 
 
 def is_stock(link: DeviceLink) -> bool:
@@ -63,6 +65,7 @@ def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> ConnectionI
         unavailable=read_unavailable(ours.get("unavailable")),
         # Its paths are on another disk, and its own guard enforces its roots.
         roots=None,
+        said_roots=_said_roots(ours.get("roots")),
         features=sorted(link.features),
         clock_offset_ms=link.clock_offset_ms,
         address=link.peer,
@@ -133,6 +136,14 @@ def read_unavailable(rows: Any) -> list[Unavailable]:
         for row in (rows if isinstance(rows, list) else [])[:MOST_UNAVAILABLE]
         if isinstance(row, dict)
     ]
+
+
+def _said_roots(rows: Any) -> list[str]:
+    """The roots that a device reports; empty, as of one that reports none, if they cannot all be shown."""
+    if not isinstance(rows, list) or len(rows) > MOST_ROOTS:
+        return []
+    fits = all(isinstance(row, str) and 0 < len(row) <= LONGEST_ROOT for row in rows)
+    return list(rows) if fits else []
 
 
 def _object(value: Any) -> dict[str, Any]:

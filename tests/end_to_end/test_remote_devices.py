@@ -13,6 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from core.aip.pairing import decode_pairing
+from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import CheckState, DeviceSettings, Health
 from core.home import Home
@@ -99,6 +100,27 @@ class TestDiallingIn:
             [Health.ONLINE, Health.OFFLINE],
         )
         assert details.paired_at
+
+    async def test_a_plan_says_which_paths_the_device_will_refuse(self, console, name, tmp_path):
+        pairing = await console.devices.pair(name, DeviceSettings())
+        async with paired(tmp_path / "d", pairing.string):
+            device = await stands(console, name, *HERE)
+            root = f"{tmp_path}/d/root"
+            assert device.roots == [root]
+            steps = [
+                {"id": one, "tool": "read_file", "with": {"file_path": path}}
+                for one, path in (("in", f"{root}/a"), ("out", "/etc/hostname"))
+            ]
+            batch = Batch.model_validate({"name": "x", "targets": f"name:{name}", "steps": steps})
+            inside, outside = (await console.runs.plan(batch)).cells
+            will = f"{name} will refuse it: file_path is outside its allowed roots: {root}."
+            assert will in outside.why
+            assert "will refuse" not in inside.why
+            # The claim changes no decision, and the device decides.
+            assert (outside.outcome, outside.risk) == (inside.outcome, inside.risk)
+            run = await console.runs.call(name, "read_file", {"file_path": "/etc/hostname"})
+            ended = await console.runs.wait(run.summary.id, PATIENCE_S)
+            assert ended.cells[0].result.error.code is ErrorCode.PATH_NOT_ALLOWED
 
     async def test_its_token_stands_in_no_file_of_the_home(self, own_service, home, tmp_path):
         console = await own_service.console()
