@@ -114,6 +114,7 @@ class TableView(AnimatedItemView, QTableView):
         self.setItemDelegate(CellDelegate(self))
         self._fit_soon = debounce(self, 0, self.fit_widths)
         self._fit_scrolled = debounce(self, SCROLL_PAUSE_MS, self.fit_widths)
+        self._follow_soon = debounce(self, 0, self._follow_selection)
         # What columns needed since the rows were others: none becomes narrower while they are scrolled.
         self._needed: dict[int, int] = {}
         # How cells in sight were painted last, by row and column. Where rows come, go or move, Qt paints all.
@@ -140,6 +141,8 @@ class TableView(AnimatedItemView, QTableView):
     def _connect_model(self) -> None:
         self.selectionModel().currentRowChanged.connect(self._current_moved)
         self.selectionModel().selectionChanged.connect(lambda *_: self.marked_changed.emit())
+        if self.selectionMode() is QAbstractItemView.SelectionMode.SingleSelection:
+            self.selectionModel().selectionChanged.connect(lambda *_: self._follow_soon.start())
         self.doubleClicked.connect(self._double_clicked)
         for changed in (
             self.rows_model.modelReset, self.rows_model.rowsInserted, self.rows_model.rowsRemoved
@@ -435,6 +438,12 @@ class TableView(AnimatedItemView, QTableView):
     def _current_moved(self, now: QModelIndex, before: QModelIndex) -> None:
         del before
         self.current_changed.emit(self.rows_model.key_at(now.row()))
+
+    def _follow_selection(self) -> None:
+        """Move the cursor to the one row that is selected: assistive technology only selects."""
+        rows = self._marked_rows()
+        if len(rows) == 1 and rows[0] != self.currentIndex().row():
+            self.choose(self.rows_model.key_at(rows[0]))
 
     def _double_clicked(self, index: QModelIndex) -> None:
         if key := self.rows_model.key_at(index.row()):
