@@ -44,6 +44,9 @@ _PLAIN_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 34\r\n\r\n"
     b"This port speaks TLS: use wss://.\n"
 )
+AT_TLS = "closed during its tls handshake"
+"""In a refusal, in small letters, of a client that ended the TLS handshake, as one with another pin does."""
+CLOSED_AT_TLS = "it closed during its TLS handshake"
 _READS_ANSWER_S = 1.0
 _FEWEST_UNREGISTERED = 16
 _LOG_LINES_AT_ONCE, _LOG_LINES_PER_S = 20.0, 1.0
@@ -292,11 +295,11 @@ class PreTlsProtocol(asyncio.Protocol):
         except TimeoutError:
             pass
         except ConnectionAbortedError as error:
-            reason = reason if "longer" in str(error) else "it closed during its TLS handshake"
+            reason = reason if "longer" in str(error) else CLOSED_AT_TLS
         except ssl.SSLError as error:
             reason = f"its TLS handshake failed: {dial_failure(error).detail}"
         except OSError:
-            reason = "it closed during its TLS handshake"
+            reason = CLOSED_AT_TLS
         else:
             if encrypted is not None:
                 self._transport = encrypted
@@ -312,7 +315,7 @@ class PreTlsProtocol(asyncio.Protocol):
         if self.aborted:
             return
         if first == b"":
-            self.gate.refused("it closed during its TLS handshake", self.peer)
+            self.gate.refused(CLOSED_AT_TLS, self.peer)
         else:
             self.gate.refused("it speaks no TLS (ws:// instead of wss://?)", self.peer)
             # Closing a socket with unread bytes sends a reset, which would cut our answer off: read them.

@@ -27,12 +27,15 @@ from core.aip.extensions import (
     FEATURE_BINARY,
     FEATURE_CANCEL,
     FEATURE_METRICS,
+    FEATURE_NEXT_PIN,
     FEATURE_PROGRESS,
     FEATURE_RECALL,
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
+    NEXT_PIN_COMMAND,
     RECALL_COMMAND,
     CommandProof,
+    NextPin,
     Progress,
     RecalledResult,
     ToolsChanged,
@@ -382,6 +385,23 @@ class DeviceLink:
             return {call_id: RecalledResult.model_validate(results.get(call_id)) for call_id in call_ids}
         except ValidationError:
             raise DeviceError(f"{self.name} says nothing of its calls", ErrorCode.BAD_RESULT) from None
+
+    async def announce_pin(self, pin: NextPin) -> None:
+        """Have the device accept the console's next certificate as well, by the link that pins the present.
+
+        Raises:
+            DeviceError: as `send_commands`; `protocol_error`: the device takes none; `denied_by_device`: it
+                refuses this one, with its reason.
+        """
+        if FEATURE_NEXT_PIN not in self.features:
+            raise DeviceError(f"{self.name} takes no certificate over its link", ErrorCode.PROTOCOL_ERROR)
+        ask = Command(
+            tool_name=NEXT_PIN_COMMAND, tool_type="data_collection", parameters=pin.model_dump(mode="json")
+        )
+        [answer] = await self.send_commands([ask], self._limits.cancel_s)
+        if answer.status is not ResultStatus.SUCCESS or answer.result != {"taken": True}:
+            fault = read_error_text(answer.error or "no reason given")
+            raise DeviceError(f"{self.name} refuses it: {fault.message}", ErrorCode.DENIED_BY_DEVICE)
 
     async def close(self, reason: str) -> None:
         """Close the link; pending commands fail with an unknown outcome. `on_lost` receives `reason`."""

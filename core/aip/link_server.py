@@ -24,7 +24,7 @@ from core.aip.link_events import RefusedAttempt
 from core.aip.listener import PATH, Listener
 from core.aip.messages import ClientMessage
 from core.aip.pairing import is_loopback, link_url
-from core.aip.tls import Identity, server_context
+from core.aip.tls import Identity, server_context, show_identity
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
 
 __all__ = ["Authorise", "DeviceLinkServer", "LinkEvents", "RefusedAttempt", "acknowledgement", "token_table"]
@@ -124,6 +124,19 @@ class DeviceLinkServer:
             OSError: the address cannot be listened on.
         """
         await self._listener.start()
+
+    async def show(self, identity: Identity, reason: str) -> None:
+        """Show another certificate from now on, and end the links, which devices open again by it.
+
+        Raises:
+            BadInput: certificate and key cannot be used together; nothing has changed.
+        """
+        assert self._gate.secure is not None
+        # Tried first: a context that refuses a key has its certificate already.
+        server_context(identity)
+        show_identity(self._gate.secure, identity)
+        self._identity = identity
+        await asyncio.gather(*(link.close(reason) for link in list(self._links.values())))
 
     async def close(self, reason: str = "the console ends") -> None:
         """Close every link and stop listening; pending commands fail with an unknown outcome."""

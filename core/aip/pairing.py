@@ -26,7 +26,7 @@ _MARK = "qd1"
 _CHECK_DIGITS = 8
 _LONGEST = 16_384
 TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
-_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
 # The only name accepted as loopback: no name server is asked for it.
 _LOOPBACK_NAME = "localhost"
@@ -142,7 +142,7 @@ def _check(pairing: Pairing) -> None:
         raise BadInput("The pairing string names no device")
     if not TOKEN.fullmatch(pairing.token):
         raise BadInput("The token of the pairing string is none")
-    if pairing.fingerprint and not _FINGERPRINT.fullmatch(pairing.fingerprint):
+    if pairing.fingerprint and not FINGERPRINT.fullmatch(pairing.fingerprint):
         raise BadInput("The fingerprint is not a SHA-256 in hexadecimal")
 
 

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from core.cli import show
+from core.cli import certificates, show
 from core.cli.base import examples, in_session
 from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import CheckState, Device, DeviceSettings
+from core.fleet.models import CheckState, Device, DeviceDetails, DeviceSettings
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
 
@@ -85,6 +85,7 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
                 ("Address", device.address),
                 ("Encrypted", "yes" if device.secure else ""),
                 ("Certificate", found.fingerprint),
+                ("Paired with", _accepted(found)),
                 ("Paired", moment(found.paired_at) or ("" if device.direction == "local" else "no")),
                 ("Agent", device.agent),
                 ("Extensions", ", ".join(device.features)),
@@ -191,6 +192,7 @@ async def listen(session: Session, address: str | None, unlocking: KeySource, js
                 ("URL", found.url),
                 ("Certificate", found.fingerprint),
                 ("Problem", found.problem),
+                ("Warning", found.warning),
                 ("Refused", found.refused),
             ]
         )
@@ -226,6 +228,11 @@ def _other_machine(device: Device) -> str:
     return f"{device.other_machine.words} shows the same pairing and is held"
 
 
+def _accepted(found: DeviceDetails) -> str:
+    """The certificates that the device accepts, where they are not the one that this console shows."""
+    return "" if found.accepted == [found.fingerprint] else ", ".join(found.accepted)
+
+
 def _clock(device: Device) -> str:
     if device.clock_offset_ms is None:
         return ""
@@ -233,6 +240,7 @@ def _clock(device: Device) -> str:
 
 
 app = typer.Typer(help="The devices and their health.", invoke_without_command=True)
+app.add_typer(certificates.app, name="certificate")
 
 # More than the longest pairing string; bounds the reading of endless input.
 LONGEST_LINE = 1 << 16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from core import __version__
 from core.aip.extensions import (
     FEATURE_BINARY,
     FEATURE_METRICS,
+    FEATURE_NEXT_PIN,
     FEATURE_PROGRESS,
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
@@ -90,8 +92,16 @@ class Timing:
 class Session:
     """A link from its registration to its end. `features` are those agreed with this console."""
 
-    def __init__(self, connection: Connection, desk: DeviceRuntime, timing: Timing) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        desk: DeviceRuntime,
+        timing: Timing,
+        take_pin: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        """`take_pin` takes the announcement of the console's next certificate, if this link pins one."""
         self.features: frozenset[str] = frozenset()
+        self._take_pin = take_pin
         self._connection = connection
         self._desk = desk
         self._timing = timing
@@ -150,7 +160,7 @@ class Session:
                     "platform": platform.system().lower(),
                     "quarterdeck": {
                         "version": __version__,
-                        "features": list(ANNOUNCED),
+                        "features": self._announced(),
                         # How many operators must have signed for an action; 0 where no approval is required.
                         "requires_approval": router.approvers,
                         "machine": machine_mark(),
@@ -165,6 +175,9 @@ class Session:
             ),
         )
 
+    def _announced(self) -> list[str]:
+        return [name for name in ANNOUNCED if name != FEATURE_NEXT_PIN or self._take_pin is not None]
+
     def _agree(self, answer: ServerMessage) -> None:
         ours = answer.result.get("quarterdeck") if isinstance(answer.result, dict) else None
         if ours is None:
@@ -174,9 +187,10 @@ class Session:
         except ValidationError:
             log.warning("the console's welcome cannot be read; it gets plain AIP", name=self._desk.name)
             return
-        self.features = FEATURES.intersection(welcome.features)
+        self.features = FEATURES.intersection(welcome.features, self._announced())
         self._heartbeat_s = welcome.heartbeat_s
-        self._asker = Asker(self.features, self._progress_of if FEATURE_PROGRESS in self.features else None)
+        progress_of = self._progress_of if FEATURE_PROGRESS in self.features else None
+        self._asker = Asker(self.features, progress_of, self._take_pin)
 
     async def serve(self) -> None:
         """Serve the console's frames until the link ends.

@@ -25,8 +25,8 @@ from core.aip.connection import peer_of
 from core.aip.connection_failures import ListenFault, listen_failure
 from core.aip.listener import PATH, Listener
 from core.aip.pairing import is_loopback, link_url
-from core.device.client import Ending
 from core.device.device_session import Session, Timing
+from core.device.ending import Ending
 from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, DeviceError, Refused
 

@@ -31,6 +31,7 @@ from core.audit.events import ListeningChanged
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError, Refused
+from core.fleet.certificates import CertificateRecord, ConsoleCertificates
 from core.fleet.device_state import DeviceIdentity
 from core.fleet.doctor import Doctor
 from core.fleet.fleet import Fleet, Recorder
@@ -119,9 +120,10 @@ class DeviceConnections:
         on_progress: Callable[[str, Progress], None],
         on_late: Callable[[str, LateAnswer], None],
         machines: Mapping[str, Machine] = MappingProxyType({}),
+        certificates: CertificateRecord | None = None,
         limits: LinkLimits = LinkLimits(),
     ) -> None:
-        """`machines` are those that the journal has bound pairings to.
+        """`machines` are those that the journal has bound pairings to, `certificates` what it has of those.
 
         `on_progress` gets a device's name and its progress report on a call; `on_late` its name and an
         answer that came after the console had given up on the call."""
@@ -155,7 +157,15 @@ class DeviceConnections:
             on_tools_changed=lambda link: self._introduce_soon(link.name),
         )
         self._listener = ConsoleListener(self._authorise, self._events, tls, limits)
-        self._doctor = Doctor(self._registry, self.refusals, self.listening)
+        record = CertificateRecord() if certificates is None else certificates
+        self.certificates = ConsoleCertificates(
+            tls, record, registry, journal.note_late, lambda: self._listener.fingerprint
+        )
+        # Devices whose reason says that they do not accept this console's certificate.
+        self._other_certificate: set[str] = set()
+        self._doctor = Doctor(
+            self._registry, self.refusals, self.listening, self.certificates.why_not_accepted
+        )
 
     async def start(self, address: str) -> None:
         """Show every known device, listen at `host:port`, and dial the devices that listen.
@@ -164,7 +174,14 @@ class DeviceConnections:
         """
         for known in self._registry.devices():
             self.know(known.name)
+        try:
+            self.certificates.complete()
+        except BadInput as error:
+            log.error("this console shows its earlier certificate", problem=error.message)
         await self._listener.start(address)
+        self.tell_certificates()
+        if warning := self.certificates.warning():
+            log.warning("devices cannot connect", problem=warning)
         self._try_again_if_taken()
         for known in self._registry.devices():
             self.dial(known.name)
@@ -172,7 +189,35 @@ class DeviceConnections:
 
     def listening(self) -> Listening:
         """The address at which devices dial in, or why they cannot."""
-        return self._listener.status(self.refusals.total)
+        status = self._listener.status(self.refusals.total)
+        return status.model_copy(update={"warning": self.certificates.warning()})
+
+    async def announce_certificate(self) -> None:
+        """Announce the next certificate to every connected device that has not taken it."""
+        await self.certificates.announce([live.link for live in self._live.values()])
+
+    async def switch_certificate(self, fingerprint: str) -> None:
+        """Show the next certificate from now on, once the journal has it; ends the links.
+
+        Raises:
+            BadInput: its files cannot be used; the next start of the service tries again.
+        """
+        identity = await asyncio.to_thread(self.certificates.switch, fingerprint)
+        await self._listener.show(identity, "this console shows its next certificate")
+        self.tell_certificates()
+
+    def tell_certificates(self) -> None:
+        """Say of each device that is away whether it does not accept this console's certificate."""
+        for known in self._registry.devices():
+            self._tell_certificate(known.name)
+
+    def _tell_certificate(self, name: str) -> None:
+        if why := self.certificates.why_not_accepted(name):
+            self._other_certificate.add(name)
+            self._fleet.away(name, Health.OFFLINE, why)
+        elif name in self._other_certificate:
+            self._other_certificate.discard(name)
+            self._fleet.away(name, Health.OFFLINE, WAITS)
 
     async def listen(self, address: str) -> Listening:
         """Listen at another address; devices that dialled in must reconnect.
@@ -225,11 +270,13 @@ class DeviceConnections:
         )
         why = "revoked" if not known.paired else WAITS if known.direction == "in" else "not dialled yet"
         self._fleet.know(name, identity, why)
+        self._tell_certificate(name)
 
     def forget(self, name: str) -> None:
         """Drop all data about a device; its link has ended."""
         self._lost_at.pop(name, None)
         self._previous.pop(name, None)
+        self._other_certificate.discard(name)
         self.refusals.forget(name)
         self.machines.forget(name)
 
@@ -351,6 +398,8 @@ class DeviceConnections:
             return
         known = self._registry.get(link.name)
         self.machines.bind(link.name, link.metadata, known.paired_at)
+        self.certificates.connected(link, known)
+        self._tasks.spawn(f"tell {link.name} the certificate", self.certificates.announce([link]))
         resumable = self._resumable.setdefault(link.name, ResumableLink(link.name))
         resumable.attach(link)
         if previous := self._previous.pop(link.name, None):
@@ -474,4 +523,5 @@ class DeviceConnections:
                 self._fleet.heard(name)
         for name in [name for name, gone in self._lost_at.items() if clock - gone > COMES_BACK_WITHIN_S]:
             del self._lost_at[name]
-            self._fleet.away(name, Health.OFFLINE, self._fleet.get(name).reason)
+            why = self.certificates.why_not_accepted(name) or self._fleet.get(name).reason
+            self._fleet.away(name, Health.OFFLINE, why)

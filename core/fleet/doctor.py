@@ -22,6 +22,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.frames import CloseCode
 
 from core import __version__
+from core.aip.acceptor import AT_TLS
 from core.aip.connection import open_connection
 from core.aip.connection_failures import DialFault, StrangerListens, dial_failure, peer_text
 from core.aip.connector import DialAddress
@@ -315,12 +316,17 @@ class Doctor:
         registry: KnownDevices,
         refusals: RejectedConnections,
         listening: Callable[[], Listening],
+        other_certificate: Callable[[str], str] = lambda name: "",
         within_s: float = CHECK_WITHIN_S,
     ) -> None:
-        """`within_s` bounds each check."""
+        """`other_certificate` says of a device that it does not accept this console's certificate.
+
+        `within_s` bounds each check.
+        """
         self._registry = registry
         self._refusals = refusals
         self._listening = listening
+        self._other_certificate = other_certificate
         self._within_s = within_s
 
     async def examine(self, device: Device, link: DeviceLink | None) -> list[Check]:
@@ -344,8 +350,8 @@ class Doctor:
             ]
         if known.direction == "out":
             return [*await self._dialled(known), *_held(device)]
-        checks = [self._listens(), self._refused(device, known), _heard(device, known), *_clock(device)]
-        return [*checks, *_held(device)]
+        checks = [self._listens(), *self._certificate(known), self._refused(device, known)]
+        return [*checks, _heard(device, known), *_clock(device), *_held(device)]
 
     async def _ping(self, link: DeviceLink) -> Check:
         started = time.perf_counter()
@@ -399,6 +405,23 @@ class Doctor:
             return _failed("listening", f"This console does not listen: {heard_at.problem}", next_step)
         how = "with TLS" if heard_at.secure else "without TLS, for this computer only"
         return _passed("listening", f"Devices can dial {heard_at.url}, {how}.")
+
+    def _certificate(self, known: KnownDevice) -> list[Check]:
+        """A failed check if the device was paired with another certificate than this console's."""
+        why = self._other_certificate(known.name)
+        if not why:
+            return []
+        closed = [one for one in self._refusals.newest() if AT_TLS in one.reason.lower() and not one.name]
+        seen = f" {_sentence_of(closed[0])}" if closed else ""
+        return [
+            _failed(
+                "tls",
+                f"It was {why}.{seen}",
+                f"Pair it again: quarterdeck pair {known.name}, and paste the new line on the device; its "
+                "client takes it without a restart. Or put the earlier certificate back (keys/tls in the "
+                "home). Next time, renew by quarterdeck devices certificate renew.",
+            )
+        ]
 
     def _refused(self, device: Device, known: KnownDevice) -> Check:
         """The last rejected connection in this device's name since it was paired and last heard.
@@ -556,6 +579,12 @@ _KINDS: tuple[tuple[str, CheckName, str], ...] = (
         "token",
         "token",
         "Pair {name} again and paste the new string on the device: what it shows is not accepted.",
+    ),
+    (
+        AT_TLS,
+        "tls",
+        "Its client may know another certificate of this console than it shows now: its log says so. Then "
+        "pair it again: quarterdeck pair {name}.",
     ),
     ("origin", "browser", "A web page tried to connect; nothing has to be done for {name}."),
     ("tls", "tls", "Its client does not speak TLS as this console does; pair it again with a fresh string."),

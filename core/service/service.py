@@ -120,6 +120,8 @@ class Service:
         self.registry = trusted.registry
         self._pins = trusted.pins
         self._machines = trusted.machines
+        self._certificates = trusted.certificates
+        self.certificates_changing = asyncio.Lock()
         self._stopped_before = trusted.stopped
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
@@ -182,6 +184,7 @@ class Service:
             self._take_progress,
             self._late_answers.take,
             self._machines,
+            self._certificates,
         )
         self.this_computer = ThisComputer(
             self.fleet,
@@ -266,6 +269,7 @@ class Service:
         names = {known.name for known in self.registry.devices()} | {NAME}
         for name, then in (await remembered_devices(self.journal, names)).items():
             self.fleet.remember(name, then)
+        self.links.tell_certificates()
         self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
 
     def record_stop(self, entry: NewEntry) -> Kept:
