@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import structlog
 from pydantic import ValidationError
-from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
@@ -55,6 +54,7 @@ from core.aip.frames import (
 )
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
 from core.aip.pending_requests import LinkLost, PendingRequests
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
@@ -186,7 +186,7 @@ class DeviceLink:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: MeasuredConnection,
         name: str,
         metadata: dict[str, Any],
         *,
@@ -203,7 +203,6 @@ class DeviceLink:
         self.features = agreed_features(metadata)
         self.session_id = new_uuid()
         self.connected_at = datetime.now(UTC)
-        self.last_heard = self.connected_at
         self.clock_offset_ms: float | None = None
         self._connection = connection
         self._limits = limits
@@ -228,6 +227,15 @@ class DeviceLink:
     def waiting(self) -> int:
         """The number of command frames that wait for their answer or in the queue."""
         return len(self._answers) + self._turns.waiting
+
+    @property
+    def last_heard(self) -> datetime:
+        """When bytes arrived last, by the system clock; may be set after the clock was."""
+        return self._connection.last_heard
+
+    @last_heard.setter
+    def last_heard(self, at: datetime) -> None:
+        self._connection.last_heard = at
 
     @property
     def held(self) -> dict[str, int]:
@@ -424,7 +432,6 @@ class DeviceLink:
         try:
             while True:
                 data = await self._connection.recv(decode=False)
-                self.last_heard = datetime.now(UTC)
                 await self._receive(data)
         except ConnectionClosed as closed:
             if closed.sent is not None and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:

@@ -13,13 +13,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidProxy, WebSocketException
 from websockets.proxy import get_proxy, parse_proxy
 from websockets.uri import parse_uri
 
 from core.aip.connection import open_connection
-from core.aip.connection_failures import DialFault, dial_failure
+from core.aip.connection_failures import MTU_HINT, DialFault, dial_failure
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.pairing import check_url, is_loopback
 from core.aip.tls import OtherCertificate, fingerprint_of, pinned_client_context
 from core.backoff import Backoff
@@ -181,7 +181,7 @@ class DeviceClient:
             log.warning("no link", console=self._shown, fault=ended.ending.name.lower(), reason=ended.reason)
         return ended
 
-    def _pin_taker(self, connection: ClientConnection) -> Callable[[Mapping[str, Any]], None] | None:
+    def _pin_taker(self, connection: MeasuredConnection) -> Callable[[Mapping[str, Any]], None] | None:
         """What takes the announcement of the console's next certificate, on a link that pins the present."""
         pins, pairing, seen = self._pins, self._pairing, _fingerprint_seen(connection)
         if pins is None or pairing is None or not self._fingerprints or not seen:
@@ -189,7 +189,7 @@ class DeviceClient:
         # Read at the call: the pin may have been renewed over this very link.
         return lambda parameters: pins.take(parameters, self._pairing or pairing, seen)
 
-    def _certificate_used(self, connection: ClientConnection) -> None:
+    def _certificate_used(self, connection: MeasuredConnection) -> None:
         if self._pins is None or self._pairing is None or not self._fingerprints:
             return
         try:
@@ -217,18 +217,19 @@ class DeviceClient:
             detail=failure.detail,
             name="Its name" if self._proxied else f"The name {self._host}",
             host=self._host[:80],
-            seconds=self._timing.register,
+            seconds=self._timing.connect,
+            mtu=MTU_HINT,
         )
 
     @contextlib.asynccontextmanager
-    async def _connection(self) -> AsyncIterator[ClientConnection]:
+    async def _connection(self) -> AsyncIterator[MeasuredConnection]:
         # Never a proxy from the environment for a console on the same machine.
         proxy = None if is_loopback(self._host) else _proxy(self._url)
         self._proxied = proxy is not None
         connection = await open_connection(
             self._url,
             self._timing.link_limits,
-            self._timing.register,
+            self._timing.connect,
             token=self._token,
             tls=self._secure,
             proxy=proxy,
@@ -247,6 +248,21 @@ _WORDS = {
     DialFault.NO_ROUTE: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
     DialFault.UNREACHABLE: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
     DialFault.TIMEOUT: (Ending.UNREACHABLE, "No answer came within {seconds:g} s"),
+    DialFault.LOOKUP_TIMEOUT: (
+        Ending.UNKNOWN_HOST,
+        "{name} was looked up, and no name server answered within {seconds:g} s (DNS of this machine)",
+    ),
+    DialFault.TCP_TIMEOUT: (
+        Ending.UNREACHABLE,
+        "No address of {host} answered within {seconds:g} s (TCP): the console is off, or a firewall is "
+        "between",
+    ),
+    DialFault.TLS_TIMEOUT: (Ending.UNREACHABLE, "TLS was not set up within {seconds:g} s. {mtu}"),
+    DialFault.UPGRADE_TIMEOUT: (
+        Ending.UNREACHABLE,
+        "It is connected, but the request for a link was not answered within {seconds:g} s: the console "
+        "hangs, or something else listens there",
+    ),
     DialFault.CUT_OFF: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
     DialFault.STRANGER: (
         Ending.UNTRUSTED,
@@ -267,7 +283,7 @@ def _trust(fingerprints: tuple[str, ...]) -> ssl.SSLContext:
     return pinned_client_context(*fingerprints) if fingerprints else ssl.create_default_context()
 
 
-def _fingerprint_seen(connection: ClientConnection) -> str:
+def _fingerprint_seen(connection: MeasuredConnection) -> str:
     """The SHA-256 of the certificate that the console showed; empty without TLS."""
     tls = connection.transport.get_extra_info("ssl_object")
     return fingerprint_of(tls.getpeercert(True) or b"") if tls is not None else ""

@@ -11,7 +11,6 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
-from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
 from core import __version__
@@ -28,6 +27,7 @@ from core.aip.extensions import (
 )
 from core.aip.frames import error_text, read_error_text
 from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import (
     ClientMessage,
     FrameStatus,
@@ -64,14 +64,19 @@ _SETTLE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times in seconds. `back_off` is the range of the wait between two attempts to connect.
+    """Times in seconds.
+
+    `connect` bounds each stage of opening a connection (look-up, TCP, TLS, upgrade), `register` the wait for
+    the console's answer to the registration. A link's heartbeats come at the shorter of `heartbeat` and what
+    the console asks for. `back_off` is the range of the wait between two attempts to connect.
 
     A link that lasted `good` seconds resets this wait. `probe` is how long a connected console has to answer
     a ping when another console wants to connect.
     """
 
+    connect: float = 10.0
     register: float = 10.0
-    heartbeat: float = 20.0
+    heartbeat: float = 600.0
     ping: float = 20.0
     probe: float = 3.0
     good: float = 30.0
@@ -94,7 +99,7 @@ class Session:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: MeasuredConnection,
         desk: DeviceRuntime,
         timing: Timing,
         take_pin: Callable[[Mapping[str, Any]], None] | None = None,
@@ -188,7 +193,7 @@ class Session:
             log.warning("the console's welcome cannot be read; it gets plain AIP", name=self._desk.name)
             return
         self.features = FEATURES.intersection(welcome.features, self._announced())
-        self._heartbeat_s = welcome.heartbeat_s
+        self._heartbeat_s = min(welcome.heartbeat_s, self._timing.heartbeat)
         progress_of = self._progress_of if FEATURE_PROGRESS in self.features else None
         self._asker = Asker(self.features, progress_of, self._take_pin)
 

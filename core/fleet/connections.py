@@ -164,7 +164,10 @@ class DeviceConnections:
         # Devices whose reason says that they do not accept this console's certificate.
         self._other_certificate: set[str] = set()
         self._doctor = Doctor(
-            self._registry, self.refusals, self.listening, self.certificates.why_not_accepted
+            self._registry,
+            self.refusals,
+            self.listening,
+            other_certificate=self.certificates.why_not_accepted,
         )
 
     async def start(self, address: str) -> None:

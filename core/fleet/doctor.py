@@ -9,15 +9,13 @@ probe. For a device that dials in, the console can only examine its own listener
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.frames import CloseCode
 
@@ -28,9 +26,10 @@ from core.aip.connection_failures import DialFault, StrangerListens, dial_failur
 from core.aip.connector import DialAddress
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
+from core.aip.measured_connection import MeasuredClientConnection
 from core.aip.messages import read_client_frame
 from core.aip.registration import CLAIMS, WRONG_NAME
-from core.aip.resolve import FOR_ONE_OF_SEVERAL_S, addresses_of
+from core.aip.resolve import Address, addresses_of, first_connection
 from core.aip.tls import fingerprint_of, pinned_client_context
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
@@ -64,9 +63,9 @@ class Probe:
     host: str = field(init=False)
     port: int = field(init=False)
     secure: bool = field(init=False)
-    connection: ClientConnection | None = None
-    asking: ClientConnection | None = None
-    addresses: list[str] = field(default_factory=list)
+    connection: MeasuredClientConnection | None = None
+    asking: MeasuredClientConnection | None = None
+    addresses: list[tuple[int, Address]] = field(default_factory=list)
     address: str = ""
 
     def __post_init__(self) -> None:
@@ -75,9 +74,9 @@ class Probe:
         self.host = parts.hostname or ""
         self.port = parts.port or (443 if self.secure else 80)
 
-    def ask(self, *args: Any, **kwargs: Any) -> ClientConnection:
+    def ask(self, *args: Any, **kwargs: Any) -> MeasuredClientConnection:
         """Create the connection for the WebSocket handshake."""
-        self.asking = ClientConnection(*args, **kwargs)
+        self.asking = MeasuredClientConnection(*args, **kwargs)
         return self.asking
 
     @property
@@ -99,33 +98,24 @@ class Probe:
 async def resolve(probe: Probe) -> str:
     """Resolve the host's addresses."""
     try:
-        rows = await addresses_of(probe.host, probe.port)
+        probe.addresses = await addresses_of(probe.host, probe.port)
     except (OSError, UnicodeError) as error:
         raise CheckFailed(
             f"No address is known for {probe.host} ({dial_failure(error).detail}).",
             "Check the name's spelling and this computer's DNS, or pair with the address in numbers.",
         ) from error
-    probe.addresses = list(dict.fromkeys(str(address[0]) for _, address in rows))
-    return f"{probe.host} is {', '.join(sorted(probe.addresses))}."
+    found = {str(address[0]) for _, address in probe.addresses}
+    return f"{probe.host} is {', '.join(sorted(found))}."
 
 
 async def reach(probe: Probe) -> str:
-    """Open and close a TCP connection; the next checks use the first address that accepts it."""
-    *others, last = probe.addresses or [probe.host]
-    for probe.address in others:
-        with contextlib.suppress(OSError):
-            async with asyncio.timeout(FOR_ONE_OF_SEVERAL_S):
-                return await _reached(probe)
-    probe.address = last
+    """Open and close a TCP connection; the next checks use the address that accepted it first."""
     try:
-        return await _reached(probe)
+        accepted = await first_connection(probe.addresses)
     except OSError as error:
         raise _unreachable(probe, error) from error
-
-
-async def _reached(probe: Probe) -> str:
-    _, writer = await asyncio.open_connection(probe.address, probe.port)
-    await _end(writer)
+    with accepted:
+        probe.address = str(accepted.getpeername()[0])
     return f"{probe.where} takes connections."
 
 
@@ -175,8 +165,7 @@ async def knock(probe: Probe) -> str:
             tls=context,
             address=probe.address,
             user_agent_header=None,
-            # `websockets` types this stricter than asyncio, which needs only a protocol factory.
-            create_connection=cast(Any, probe.ask),
+            make=probe.ask,
         )
     except InvalidHandshake as error:
         raise _not_let_in(probe, error) from error
@@ -316,8 +305,8 @@ class Doctor:
         registry: KnownDevices,
         refusals: RejectedConnections,
         listening: Callable[[], Listening],
-        other_certificate: Callable[[str], str] = lambda name: "",
         within_s: float = CHECK_WITHIN_S,
+        other_certificate: Callable[[str], str] = lambda name: "",
     ) -> None:
         """`other_certificate` says of a device that it does not accept this console's certificate.
 

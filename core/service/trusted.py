@@ -100,8 +100,9 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
     for entry in await _entries(journal, f"kind:{Kind.LOSS_ACCEPTED}"):
         if signed_in(entry, ChangeKind.LOSS_ACCEPTED) is None:
             notes.append(f"The loss of entries before entry {entry.seq} has no operator's valid signature.")
-    registry, pins, machines, certificates = await read_trusted_devices(
-        home, journal, signed_in, looked_at, notes
+    certificates = CertificateRecord()
+    registry, pins, machines = await read_trusted_devices(
+        home, journal, signed_in, looked_at, notes, certificates
     )
     agents = restore_agents(of_agents, signed_in, notes)
     held = settings_in_force(settings, accepted, operators.begun)

@@ -48,8 +48,11 @@ async def read_trusted_devices(
     signed_in: SignedIn,
     looked_at: Mapping[int, Marks],
     notes: list[str],
-) -> tuple[KnownDevices, Pins, dict[str, Machine], CertificateRecord]:
-    """Read the trusted state of devices: pairings, pins, machines of pairings, this console's certificates.
+    certificates: CertificateRecord | None = None,
+) -> tuple[KnownDevices, Pins, dict[str, Machine]]:
+    """Read the trusted state of devices: pairings, pins and the machines of pairings.
+
+    What the journal has of this console's certificates is added to `certificates`.
 
     Revocations that only `devices.json` contains are recorded.
 
@@ -60,7 +63,8 @@ async def read_trusted_devices(
     Raises:
         JournalError: the journal cannot be read or written, or holds an entry that no service wrote.
     """
-    reading = _Reading(signed_in, looked_at, notes)
+    record = CertificateRecord() if certificates is None else certificates
+    reading = _Reading(signed_in, looked_at, notes, record)
     after: int | None = await adopt_earlier(home, journal) - 1
     while after is not None:
         page = await journal.query(f"kind:{','.join(KINDS)}", after=after, limit=PAGE)
@@ -73,7 +77,7 @@ async def read_trusted_devices(
     registry, pins = KnownDevices(home.devices, home.dial_tokens), Pins(home.contracts)
     notes += registry.restore(reading.devices.values(), reading.proofs, copy)
     notes += pins.restore(reading.pins)
-    return registry, pins, reading.machines, reading.certificates
+    return registry, pins, reading.machines
 
 
 def _revoked_in(copy: Copy, devices: dict[str, KnownDevice]) -> list[NewEntry]:
@@ -100,12 +104,12 @@ class _Reading:
     signed_in: SignedIn
     looked_at: Mapping[int, Marks]
     notes: list[str]
+    certificates: CertificateRecord
     began: bool = False
     devices: dict[str, KnownDevice] = field(default_factory=dict)
     proofs: dict[str, Callable[[], bool]] = field(default_factory=dict)
     pins: Rows = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
-    certificates: CertificateRecord = field(default_factory=CertificateRecord)
 
     def take(self, entry: Entry) -> None:
         """Apply an entry.
