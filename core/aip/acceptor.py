@@ -282,10 +282,11 @@ class PreTlsProtocol(asyncio.Protocol):
         transport.pause_reading()
         loop = asyncio.get_running_loop()
         seconds = self.gate.limits.register_s
-        reason = "it did not finish its TLS handshake in time"
+        reason = "it did not begin its TLS handshake in time"
         try:
             async with asyncio.timeout(seconds):
                 first = await _first_byte(transport)
+            reason = "it did not finish its TLS handshake in time"
             if first is not None and first != _TLS_HANDSHAKE:
                 await self._reject_plain(transport, first)
                 return

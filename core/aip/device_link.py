@@ -224,6 +224,11 @@ class DeviceLink:
         return self._ended is None and self._connection.state is State.OPEN
 
     @property
+    def closed_here(self) -> bool:
+        """Whether the console ended the link on purpose."""
+        return self._close_reason is not None
+
+    @property
     def waiting(self) -> int:
         """The number of command frames that wait for their answer or in the queue."""
         return len(self._answers) + self._turns.waiting

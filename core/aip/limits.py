@@ -13,7 +13,8 @@ _BYTES_OF_ONE_FRAME = 256 * 1024
 class LinkLimits:
     """The limits of one link and of its registration. Times in seconds, sizes in bytes.
 
-    `takeover_s` is how long an old link has to answer a ping when its device connects again.
+    `register_s` bounds TLS, upgrade and registration, and each stage of dialling. `takeover_s` is how long an
+    old link has to answer a ping when its device connects again.
     `max_outgoing_bytes` is the frame size that a device is known to accept. `flood_*` bound unsolicited
     frames; answers to commands are free, and a large frame counts as many. `progress_*` bound the progress
     frames of one call. `held_*` bound binary frames that no result has referred to yet. `queue_*` bound the
@@ -29,7 +30,7 @@ class LinkLimits:
     close_s: float = 2.0
     cancel_s: float = 5.0
     takeover_s: float = 3.0
-    heartbeat_s: float = 20.0
+    heartbeat_s: float = 10.0
     max_incoming_bytes: int = 32 * _MEBIBYTE
     register_bytes: int = 512 * 1024
     max_outgoing_bytes: int = 60 * _MEBIBYTE

@@ -30,6 +30,8 @@ from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refu
 __all__ = ["Authorise", "DeviceLinkServer", "LinkEvents", "RefusedAttempt", "acknowledgement", "token_table"]
 
 _BACKLOG = 1024
+CAME_BACK = "the device came back over another connection"
+"""The reason of a link whose loss only the device noticed."""
 
 
 def token_table(tokens: Mapping[str, str]) -> Authorise:
@@ -185,7 +187,7 @@ class DeviceLinkServer:
             # The device reconnected before the console noticed that the old connection was dead.
             if self._links.get(name) is holder:
                 del self._links[name]
-                await holder.close("the device came back over another connection")
+                await holder.close(CAME_BACK)
         if self._gate.closed:
             raise DeviceError("The console ends", ErrorCode.DEVICE_OFFLINE)
         link = DeviceLink(

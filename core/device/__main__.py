@@ -25,7 +25,7 @@ import structlog
 from core.aip.pairing import Pairing, check_url, decode_pairing, encode_pairing
 from core.aip.tls import server_context
 from core.device.build import build_router
-from core.device.client import DeviceClient, Ending
+from core.device.client import DeviceClient, Ending, Timing
 from core.device.config import DeviceConfig, config_of, load_config
 from core.device.console_pins import ConsolePins
 from core.device.credentials import CredentialStore, make_private
@@ -250,7 +250,9 @@ async def _link(
         router = build_router(config, options.state, name)
         return await _or_closed(
             router,
-            lambda: DeviceClient(options.connect, name, router, config, token, state_dir=options.state),
+            lambda: DeviceClient(
+                options.connect, name, router, config, token, Timing.of(config.link), state_dir=options.state
+            ),
         )
     paired, listening = trust.pairing(), trust.listening()
     if paired is not None:
@@ -264,6 +266,7 @@ async def _link(
                 router,
                 config,
                 paired.token,
+                Timing.of(config.link),
                 fingerprint=paired.fingerprint,
                 state_dir=options.state,
                 pins=ConsolePins(trust, config.pinned_operators),
@@ -287,7 +290,7 @@ async def _listener(
     router = build_router(config, options.state, called)
     desk = await _or_closed(router, lambda: DeviceRuntime(called, router, config, options.state))
     try:
-        listener = DeviceListener(desk, address, token, secure)
+        listener = DeviceListener(desk, address, token, secure, Timing.of(config.link))
         await listener.start()
     except (BadInput, DeviceError):
         await desk.close()

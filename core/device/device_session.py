@@ -6,7 +6,7 @@ import asyncio
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import structlog
 from pydantic import ValidationError
@@ -38,6 +38,7 @@ from core.aip.messages import (
 from core.broken_text import valid_text, with_valid_text
 from core.device.binary_values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
 from core.device.call_log import MOST_BLOBS
+from core.device.config import Link
 from core.device.frame_runner import MOST_STEPS, Asker, Frame
 from core.device.frames import Received, Step, read_frame
 from core.device.fs.safe_path import shown
@@ -82,6 +83,12 @@ class Timing:
     good: float = 30.0
     back_off: tuple[float, float] = (0.2, 10.0)
     max_frame_bytes: int = 64 * 1024 * 1024
+
+    @classmethod
+    def of(cls, link: Link) -> Self:
+        """The times that device.toml sets."""
+        seconds = link.connect_timeout_s
+        return cls(connect=seconds, register=seconds, heartbeat=link.heartbeat_s)
 
     @property
     def link_limits(self) -> LinkLimits:

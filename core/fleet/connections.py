@@ -26,6 +26,7 @@ from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
+from core.aip.link_server import CAME_BACK
 from core.aip.resumable_link import ResumableLink
 from core.audit.events import ListeningChanged
 from core.dispatch.channel import WebSocketCommandDispatcher
@@ -37,6 +38,7 @@ from core.fleet.doctor import Doctor
 from core.fleet.fleet import Fleet, Recorder
 from core.fleet.known_devices import DEFAULT_AGENT, KnownDevices
 from core.fleet.listen_address import ConsoleListener
+from core.fleet.lost_links import LostLinks
 from core.fleet.models import Check, Health, Listening, Machine
 from core.fleet.paired_machines import PairedMachines
 from core.fleet.registration import StockDevice, arrival_of, is_stock
@@ -45,16 +47,18 @@ from core.tasks import TaskGroupOwner
 
 # Our device client sends a heartbeat every `heartbeat_s`; a stock client every two minutes, not configurable.
 STOCK_HEARTBEAT_S = 120.0
-STALE_AFTER_BEATS = 2.5
+STOCK_STALE_AFTER_BEATS = 2.5
+# A heartbeat that is half an interval late: with the default a pulled cable is told within 15 s.
+STALE_AFTER_BEATS = 1.5
 # Drift, and its correction by a time server, is smaller than this between two looks.
 _JUMP = timedelta(seconds=1)
 
 
-def stale_since(limits: LinkLimits, now: datetime) -> Callable[[DeviceLink], datetime]:
-    """For each link, the time since which it must have been heard at the moment `now`, or it is stale."""
-    stock = now - timedelta(seconds=STOCK_HEARTBEAT_S * STALE_AFTER_BEATS)
-    ours = now - timedelta(seconds=limits.heartbeat_s * STALE_AFTER_BEATS)
-    return lambda link: stock if is_stock(link) else ours
+def stale_after_s(link: DeviceLink, limits: LinkLimits) -> float:
+    """How many seconds a link may be silent before it is stale."""
+    if is_stock(link):
+        return STOCK_HEARTBEAT_S * STOCK_STALE_AFTER_BEATS
+    return limits.heartbeat_s * STALE_AFTER_BEATS
 
 
 class ClockJumpDetector:
@@ -163,11 +167,13 @@ class DeviceConnections:
         )
         # Devices whose reason says that they do not accept this console's certificate.
         self._other_certificate: set[str] = set()
+        self._losses = LostLinks()
         self._doctor = Doctor(
             self._registry,
             self.refusals,
             self.listening,
             other_certificate=self.certificates.why_not_accepted,
+            flaps=self._flaps,
         )
 
     async def start(self, address: str) -> None:
@@ -280,6 +286,7 @@ class DeviceConnections:
         self._lost_at.pop(name, None)
         self._previous.pop(name, None)
         self._other_certificate.discard(name)
+        self._losses.forget(name)
         self.refusals.forget(name)
         self.machines.forget(name)
 
@@ -473,7 +480,17 @@ class DeviceConnections:
         health = Health.RECONNECTING if comes_back else Health.OFFLINE
         if known is not None and comes_back and known.direction == "in":
             self._lost_at[link.name] = asyncio.get_running_loop().time()
+        if comes_back and (not link.closed_here or reason == CAME_BACK):
+            idle_s = max(0.0, (datetime.now(UTC) - link.last_heard).total_seconds())
+            self._losses.lost(link.name, idle_s, asyncio.get_running_loop().time())
+        if flaps := self._flaps(link.name):
+            log.warning("a link flaps", device=link.name, problem=flaps)
+            reason = f"{reason}; {flaps}"
         self._fleet.lost(link.name, live.channel, reason, health)
+
+    def _flaps(self, name: str) -> str:
+        """What the losses of a device's links have in common; empty if they are few."""
+        return self._losses.words(name, asyncio.get_running_loop().time())
 
     def _on_connector(self, name: str, status: ConnectorStatus) -> None:
         if status.state is not ConnectorState.WAITING or name not in self._connectors:
@@ -516,12 +533,11 @@ class DeviceConnections:
 
     def look(self, now: datetime, clock: float) -> None:
         """Mark devices that are stale or have not come back at `now` (`clock` by the loop's clock)."""
-        since = stale_since(self._limits, now)
         for name, live in self._live.items():
-            heard = live.link.last_heard
-            if heard < since(live.link):
+            heard, patience_s = live.link.last_heard, stale_after_s(live.link, self._limits)
+            if now - heard > timedelta(seconds=patience_s):
                 stamp = heard.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-                self._fleet.went_quiet(name, stamp, "connected, but its heartbeats do not come")
+                self._fleet.went_quiet(name, stamp, f"connected, but nothing was heard for {patience_s:g} s")
             elif self._fleet.is_stale(name):
                 self._fleet.heard(name)
         for name in [name for name, gone in self._lost_at.items() if clock - gone > COMES_BACK_WITHIN_S]:

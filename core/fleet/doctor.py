@@ -22,7 +22,7 @@ from websockets.frames import CloseCode
 from core import __version__
 from core.aip.acceptor import AT_TLS
 from core.aip.connection import open_connection
-from core.aip.connection_failures import DialFault, StrangerListens, dial_failure, peer_text
+from core.aip.connection_failures import MTU_HINT, DialFault, StrangerListens, dial_failure, peer_text
 from core.aip.connector import DialAddress
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
@@ -282,7 +282,10 @@ _TOO_LATE = {
         "Nothing answered",
         "The device may be off or behind a firewall that swallows connections; check it from there.",
     ),
-    "tls": ("The TLS handshake did not end", "Something that is no device client may listen there."),
+    "tls": (
+        "The TLS handshake did not end",
+        f"Something that is no device client may listen there. Or: {MTU_HINT}.",
+    ),
     "token": (
         "The request for a link was not answered",
         "Its client hangs, or something else listens there.",
@@ -307,19 +310,27 @@ class Doctor:
         listening: Callable[[], Listening],
         within_s: float = CHECK_WITHIN_S,
         other_certificate: Callable[[str], str] = lambda name: "",
+        flaps: Callable[[str], str] = lambda name: "",
     ) -> None:
-        """`other_certificate` says of a device that it does not accept this console's certificate.
-
-        `within_s` bounds each check.
+        """`other_certificate` says of a device that it does not accept this console's certificate, `flaps`
+        what the recent losses of its links have in common. `within_s` bounds each check.
         """
         self._registry = registry
         self._refusals = refusals
         self._listening = listening
         self._other_certificate = other_certificate
+        self._flaps = flaps
         self._within_s = within_s
 
     async def examine(self, device: Device, link: DeviceLink | None) -> list[Check]:
         """Run every check that applies to this device."""
+        checks = await self._checks_of(device, link)
+        if flaps := self._flaps(device.name):
+            next_step = "See what is between (a firewall, address translation, a VPN, a poor radio link)."
+            checks.append(_failed("flapping", f"It was {flaps}.", next_step))
+        return checks
+
+    async def _checks_of(self, device: Device, link: DeviceLink | None) -> list[Check]:
         known = self._registry.find(device.name)
         if known is None:
             process = _of_this_computer(device)
@@ -574,6 +585,11 @@ _KINDS: tuple[tuple[str, CheckName, str], ...] = (
         "tls",
         "Its client may know another certificate of this console than it shows now: its log says so. Then "
         "pair it again: quarterdeck pair {name}.",
+    ),
+    (
+        "did not finish its tls handshake",
+        "tls",
+        "Its client hangs, or large packets are lost on the way: " + MTU_HINT + ".",
     ),
     ("origin", "browser", "A web page tried to connect; nothing has to be done for {name}."),
     ("tls", "tls", "Its client does not speak TLS as this console does; pair it again with a fresh string."),

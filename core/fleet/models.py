@@ -390,8 +390,8 @@ class CheckState(StrEnum):
 
 
 CheckName = Literal[
-    "address", "browser", "clock", "dns", "duplicate", "heard", "listening", "machine", "name", "pairing",
-    "process", "protocol", "reach", "refused", "tls", "token", "tools", "version",
+    "address", "browser", "clock", "dns", "duplicate", "flapping", "heard", "listening", "machine", "name",
+    "pairing", "process", "protocol", "reach", "refused", "tls", "token", "tools", "version",
 ]  # fmt: skip
 
 

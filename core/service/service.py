@@ -15,6 +15,7 @@ import structlog
 
 from core import __version__
 from core.aip.extensions import Progress
+from core.aip.limits import LinkLimits
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
@@ -185,6 +186,7 @@ class Service:
             self._late_answers.take,
             self._machines,
             self._certificates,
+            LinkLimits(heartbeat_s=self.settings.heartbeat_s, register_s=self.settings.connect_timeout_s),
         )
         self.this_computer = ThisComputer(
             self.fleet,
