@@ -204,6 +204,8 @@ class DeviceLink:
         self.session_id = new_uuid()
         self.connected_at = datetime.now(UTC)
         self.clock_offset_ms: float | None = None
+        # Whether neither end closed the link on purpose; known once it has ended.
+        self.broke = False
         self._connection = connection
         self._limits = limits
         self._events = events
@@ -222,11 +224,6 @@ class DeviceLink:
     def is_open(self) -> bool:
         """Whether a command can be sent now."""
         return self._ended is None and self._connection.state is State.OPEN
-
-    @property
-    def closed_here(self) -> bool:
-        """Whether the console ended the link on purpose."""
-        return self._close_reason is not None
 
     @property
     def waiting(self) -> int:
@@ -439,6 +436,7 @@ class DeviceLink:
                 data = await self._connection.recv(decode=False)
                 await self._receive(data)
         except ConnectionClosed as closed:
+            self.broke = closed.rcvd is None and self._close_reason is None
             if closed.sent is not None and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:
                 self._report("it sent a frame larger than a device may")
             # The device wrote this text: the operator sees it, and the journal stores it.

@@ -480,7 +480,7 @@ class DeviceConnections:
         health = Health.RECONNECTING if comes_back else Health.OFFLINE
         if known is not None and comes_back and known.direction == "in":
             self._lost_at[link.name] = asyncio.get_running_loop().time()
-        if comes_back and (not link.closed_here or reason == CAME_BACK):
+        if comes_back and (link.broke or reason == CAME_BACK):
             idle_s = max(0.0, (datetime.now(UTC) - link.last_heard).total_seconds())
             self._losses.lost(link.name, idle_s, asyncio.get_running_loop().time())
         if flaps := self._flaps(link.name):
