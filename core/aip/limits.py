@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 
 _MEBIBYTE = 1024 * 1024
 _BYTES_OF_ONE_FRAME = 256 * 1024
+MOST_TEXT_SENT = _MEBIBYTE
+"""Bytes of the longest text that a console sends as an argument."""
+MOST_ARGUMENTS_SENT = 2 * _MEBIBYTE
+"""Bytes of the texts in all arguments of one command that a console sends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,22 @@ def link_url(host: str, port: int, path: str, *, secure: bool) -> str:
     return f"{'wss' if secure else 'ws'}://{name}:{port}{path}"
 
 
+def at_host(url: str, host: str) -> str:
+    """The same link at another name or address of its host.
+
+    Raises:
+        BadInput: the host is none.
+    """
+    parts = urlsplit(url)
+    name = host.strip().removeprefix("[").removesuffix("]")
+    if not re.fullmatch(r"[A-Za-z0-9._:-]{1,253}", name):
+        raise BadInput(f"{host[:80]!r} is not the name or the number of a host")
+    shown = f"[{name}]" if ":" in name else name
+    changed = parts._replace(netloc=f"{shown}:{parts.port}" if parts.port else shown).geturl()
+    check_url(changed)
+    return changed
+
+
 def check_url(url: str) -> None:
     """Refuse an address that no link may use.
 

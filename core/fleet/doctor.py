@@ -351,7 +351,7 @@ class Doctor:
         if known.direction == "out":
             return [*await self._dialled(known), *_held(device)]
         checks = [self._listens(), *self._certificate(known), self._refused(device, known)]
-        return [*checks, _heard(device, known), *_clock(device), *_held(device)]
+        return [*checks, _heard(device, known, self._listening().url), *_clock(device), *_held(device)]
 
     async def _ping(self, link: DeviceLink) -> Check:
         started = time.perf_counter()
@@ -444,7 +444,8 @@ class Doctor:
         return _passed("refused", "No attempt was refused.")
 
 
-def _heard(device: Device, known: KnownDevice) -> Check:
+def _heard(device: Device, known: KnownDevice, url: str) -> Check:
+    """When a device that dials in was last heard; `url` is where devices can dial this console now."""
     if device.last_heard is None:
         return _failed(
             "heard",
@@ -456,8 +457,9 @@ def _heard(device: Device, known: KnownDevice) -> Check:
     return _failed(
         "heard",
         finding + reason,
-        f"See on the device whether its client runs and reaches this console; it was paired at "
-        f"{known.paired_at[:19].replace('T', ' ')} UTC.",
+        f"See on the device whether its client runs and reaches {url or 'this console'}; it was paired at "
+        f"{known.paired_at[:19].replace('T', ' ')} UTC. If this console had another address then, the device "
+        f"dials that one still: pair it again (quarterdeck pair {known.name}).",
     )
 
 
