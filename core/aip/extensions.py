@@ -12,6 +12,7 @@ and the heartbeat interval. A stock peer announces no features, so it sees plain
 | `binary` | binary frames (`pack_blob`) ahead of the result that refers to them by `{"$blob": sha256}` |
 | `recall` | the command `quarterdeck.recall {call_ids}`, answered `{call_id: Recalled}` for each |
 | `metrics` | heartbeats carry `metadata.quarterdeck.metrics` (`Metrics`) |
+| `chunks` | large frames in parts (`core.aip.chunks`), in both directions, so that others pass between |
 | `tools_changed` | a text frame `quarterdeck.tools_changed` (`ToolsChanged`): list the tools again |
 
 A `$blob` reference is in the object that describes the bytes (`{"media_type": …, "$blob": …}`), or replaces
@@ -45,6 +46,7 @@ FEATURE_BINARY = "binary"
 FEATURE_RECALL = "recall"
 FEATURE_METRICS = "metrics"
 FEATURE_TOOLS_CHANGED = "tools_changed"
+FEATURE_CHUNKS = "chunks"
 FEATURES = frozenset(
     {
         FEATURE_CANCEL,
@@ -54,6 +56,7 @@ FEATURES = frozenset(
         FEATURE_RECALL,
         FEATURE_METRICS,
         FEATURE_TOOLS_CHANGED,
+        FEATURE_CHUNKS,
     }
 )
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.frames import CloseCode
 
@@ -27,6 +26,7 @@ from core.aip.connection_failures import DialFault, StrangerListens, dial_failur
 from core.aip.connector import DialAddress
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
+from core.aip.measured_connection import MeasuredClientConnection
 from core.aip.messages import read_client_frame
 from core.aip.registration import CLAIMS, WRONG_NAME
 from core.aip.resolve import FOR_ONE_OF_SEVERAL_S, addresses_of
@@ -63,8 +63,8 @@ class Probe:
     host: str = field(init=False)
     port: int = field(init=False)
     secure: bool = field(init=False)
-    connection: ClientConnection | None = None
-    asking: ClientConnection | None = None
+    connection: MeasuredClientConnection | None = None
+    asking: MeasuredClientConnection | None = None
     addresses: list[str] = field(default_factory=list)
     address: str = ""
 
@@ -74,9 +74,9 @@ class Probe:
         self.host = parts.hostname or ""
         self.port = parts.port or (443 if self.secure else 80)
 
-    def ask(self, *args: Any, **kwargs: Any) -> ClientConnection:
+    def ask(self, *args: Any, **kwargs: Any) -> MeasuredClientConnection:
         """Create the connection for the WebSocket handshake."""
-        self.asking = ClientConnection(*args, **kwargs)
+        self.asking = MeasuredClientConnection(*args, **kwargs)
         return self.asking
 
     @property
