@@ -300,6 +300,11 @@ class DeviceLink:
         return self._connection.latency
 
     @property
+    def received_bytes(self) -> int:
+        """How many bytes have come since the link began."""
+        return self._connection.received_bytes
+
+    @property
     def transfers(self) -> list[TransferState]:
         """The large frames that are under way now, in both directions."""
         now = asyncio.get_running_loop().time()

@@ -31,6 +31,8 @@ FIRST_WINDOW = 12 * 1024
 LEAST_WINDOW = 4 * 1024
 MOST_WINDOW = 16 * 1024 * 1024
 LEAST_CHUNK, MOST_CHUNK = 2 * 1024, 128 * 1024
+# A frame of so many bytes need not wait for the window.
+_SMALL = 1024
 # A window holds so many parts, so that the next is on its way before the last is acknowledged.
 _PARTS = 3
 _RATES_KEPT = 8
@@ -143,11 +145,13 @@ class PacedSender:
         *,
         text: bool | None = None,
         subject: str = "",
+        bulk: bool = False,
         on_part: Callable[[Transfer], None] | None = None,
     ) -> None:
         """Send a frame; returns when its last part was handed to the line.
 
-        `subject` is the response id that it belongs to. `on_part` is called after each part of a large frame.
+        `subject` is the response id that it belongs to. `bulk`: one of many frames that are large together,
+        so it waits for the window, too. `on_part` is called after each part of a large frame.
         If the caller is cancelled, a peer with `chunks` does not get the rest of a large frame.
 
         Raises:
@@ -155,7 +159,10 @@ class PacedSender:
             FrameAbandoned: `abandon` was called, and the peer has not got it.
         """
         if len(frame) <= self.window.chunk:
-            await self._connection.send(frame, text=text)
+            if bulk and len(frame) > _SMALL:
+                await self._send_in_turn(frame, text)
+            else:
+                await self._connection.send(frame, text=text)
             return
         data = frame.encode() if isinstance(frame, str) else frame
         transfer = Transfer(subject, len(data), asyncio.get_running_loop().time(), on_part=on_part)
@@ -176,6 +183,12 @@ class PacedSender:
                 self._wake()
                 return True
         return False
+
+    async def _send_in_turn(self, frame: str | bytes, text: bool | None) -> None:
+        async with self._turn:
+            limited = await self._room()
+            await self._connection.send(frame, text=text)
+            await self._mark(limited)
 
     async def _send_parts(self, data: bytes, transfer: Transfer) -> None:
         view = memoryview(data)
@@ -242,16 +255,20 @@ class PacedSender:
         under_way = sum(other.total for other in self.transfers)
         return len(self.transfers) < MOST_STREAMS // 2 and under_way + transfer.total <= MOST_AT_ONCE
 
-    async def _room(self, transfer: Transfer) -> bool:
-        """Wait until the window has room; returns whether it had none."""
+    async def _room(self, transfer: Transfer | None = None) -> bool:
+        """Wait until the window has room; returns whether it had none.
+
+        Raises:
+            FrameAbandoned: the transfer was abandoned.
+        """
         limited = False
         if not self._marks:
             # What was sent without a mark is small, and most of it has arrived long ago.
             self._acked = self._connection.sent_bytes
         if self.window.is_old(asyncio.get_running_loop().time()) and self.window.rate:
-            await self._measure_alone(transfer)
+            await self._measure_alone()
         while True:
-            if transfer.abandoned:
+            if transfer is not None and transfer.abandoned:
                 raise FrameAbandoned
             if self._connection.state is not State.OPEN:
                 # Sending raises what has closed it.
@@ -264,11 +281,11 @@ class PacedSender:
                 await self._mark(limited)
             await self._next_news()
 
-    async def _measure_alone(self, transfer: Transfer) -> None:
+    async def _measure_alone(self) -> None:
         """Measure the round trip time while nothing large is under way."""
-        while self._marks and not transfer.abandoned and self._connection.state is State.OPEN:
+        while self._marks and self._connection.state is State.OPEN:
             await self._next_news()
-        if transfer.abandoned or self._connection.state is not State.OPEN:
+        if self._connection.state is not State.OPEN:
             return
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -213,10 +213,10 @@ class Session:
             heartbeat.cancel()
             pulse.stop()
 
-    async def say(self, text: str) -> None:
-        """Send a frame that may be lost if the link has ended."""
+    async def say(self, text: str, *, bulk: bool = False) -> None:
+        """Send a frame that may be lost if the link has ended; `bulk`: one of many."""
         try:
-            await self._sender.send(text)
+            await self._sender.send(text, bulk=bulk)
         except ConnectionClosed:
             return
 
