@@ -175,6 +175,10 @@ class PacedSender:
             if not await asyncio.shield(sending):
                 raise self._connection.close_exc
 
+    def takes_s(self, count: int) -> float:
+        """Estimate how many seconds the line takes for `count` bytes; 0 while nothing is known of it."""
+        return count / self.window.rate if self.window.rate else 0.0
+
     def abandon(self, subject: str) -> bool:
         """Send no further part of the frame with this subject; False where none can be held back any more."""
         for transfer in (*self.transfers, *self._queued):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,19 @@ async def test_a_message_of_endless_fragments_ends_the_link():
 
 
 @pytest.mark.parametrize("features", [(), OLD])
+async def test_a_large_answer_of_a_peer_without_parts_is_waited_for_while_it_comes(features):
+    async with running_house() as house, bad_line(house.server.port) as line:
+        socket, link = await _joined_through(house, line.port, features)
+        sending = house.send(link, look("c1"), timeout=0.5)
+        asked = await hear(socket)
+        # Four times as long as the time-out.
+        line.to_console.rate = 2 * len(LARGE)
+        await answer(socket, asked, success("c1", LARGE * 4))
+        assert (await soon(sending))[0].result == LARGE * 4
+        socket.transport.abort()
+
+
+@pytest.mark.parametrize("features", [(), OLD])
 async def test_a_peer_without_parts_gets_one_message_in_fragments_and_its_answer_is_whole(features):
     async with running_house() as house:
         socket, link = await house.joined(features=features)
@@ -237,8 +250,11 @@ async def test_the_doctor_tells_a_link_that_carries_bytes_from_one_that_hangs(tm
         socket.transport.abort()
 
 
-async def _joined_through(house: House, port: int) -> tuple[ClientConnection, DeviceLink]:
+async def _joined_through(
+    house: House, port: int, features: Sequence[str] = ()
+) -> tuple[ClientConnection, DeviceLink]:
     socket = await connect(f"ws://127.0.0.1:{port}/ws?token=token-one", proxy=None, ping_interval=None)
-    await say(socket, type="register", status="ok", client_id="d1")
+    metadata = {"quarterdeck": {"features": list(features)}} if features else {}
+    await say(socket, type="register", status="ok", client_id="d1", metadata=metadata)
     await hear(socket)
     return socket, await soon(house.connected.get())
