@@ -110,11 +110,12 @@ class Window:
         A rate counts when the line was full: because the window was, or because a queue has grown.
         """
         base = self.base_s or round_trip
-        if limited or rate > self.rate or round_trip > base + QUEUE_S:
+        # A few bytes tell nothing of a rate.
+        if count > _SMALL and (limited or rate > self.rate or round_trip > base + QUEUE_S):
             self._rates.append(rate)
         if self._starting and round_trip <= base + QUEUE_S / 2:
-            # Twice as much with each round trip, as TCP begins.
-            self.size = min(self.size + count, MOST_WINDOW)
+            # Three times as much with each round trip: TCP begins with twice, and should not wait for this.
+            self.size = min(self.size + 2 * count, MOST_WINDOW)
             return
         self._starting = False
         if self._rates:
@@ -269,6 +270,9 @@ class PacedSender:
         if not self._marks:
             # What was sent without a mark is small, and most of it has arrived long ago.
             self._acked = self._connection.sent_bytes
+            if self.window.base_s is None:
+                # Before the first part, so that its pong does not wait for that.
+                await self._mark(limited)
         if self.window.is_old(asyncio.get_running_loop().time()) and self.window.rate:
             await self._measure_alone()
         while True:
