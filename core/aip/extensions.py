@@ -12,6 +12,7 @@ and the heartbeat interval. A stock peer announces no features, so it sees plain
 | `binary` | binary frames (`pack_blob`) ahead of the result that refers to them by `{"$blob": sha256}` |
 | `recall` | the command `quarterdeck.recall {call_ids}`, answered `{call_id: Recalled}` for each |
 | `metrics` | heartbeats carry `metadata.quarterdeck.metrics` (`Metrics`) |
+| `chunks` | large frames in parts (`core.aip.chunks`), in both directions, so that others pass between |
 | `tools_changed` | a text frame `quarterdeck.tools_changed` (`ToolsChanged`): list the tools again |
 | `next_pin` | the command `quarterdeck.next_pin` (`NextPin`), answered `{"taken": true}` |
 
@@ -47,6 +48,7 @@ FEATURE_RECALL = "recall"
 FEATURE_METRICS = "metrics"
 FEATURE_TOOLS_CHANGED = "tools_changed"
 FEATURE_NEXT_PIN = "next_pin"
+FEATURE_CHUNKS = "chunks"
 FEATURES = frozenset(
     {
         FEATURE_CANCEL,
@@ -57,6 +59,7 @@ FEATURES = frozenset(
         FEATURE_METRICS,
         FEATURE_TOOLS_CHANGED,
         FEATURE_NEXT_PIN,
+        FEATURE_CHUNKS,
     }
 )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.connection import Connection
+from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
 from core.tasks import set_within
@@ -25,7 +26,8 @@ class MeasuredConnection(Connection):
     """A connection that counts bytes of both directions, and whose keepalive accepts any byte as an answer.
 
     `received_bytes` and `sent_bytes` are those on the wire, without TLS; what was sent may still wait in this
-    computer. `last_heard` is when bytes arrived last, by the system clock.
+    computer. `last_heard` is when bytes arrived last, by the system clock. `on_received` is called after
+    bytes arrived.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -33,6 +35,7 @@ class MeasuredConnection(Connection):
         self.received_bytes = 0
         self.sent_bytes = 0
         self.last_heard = datetime.now(UTC)
+        self.on_received: Callable[[], None] | None = None
         self._heard = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
@@ -40,6 +43,8 @@ class MeasuredConnection(Connection):
         self.last_heard = datetime.now(UTC)
         self._heard.set()
         super().data_received(data)
+        if self.on_received is not None:
+            self.on_received()
 
     def send_data(self) -> None:
         self.sent_bytes += sum(map(len, self.protocol.writes))
@@ -61,17 +66,18 @@ class MeasuredConnection(Connection):
         assert interval is not None
         assert patience is not None
         pong: Awaitable[float] | None = None
-        while True:
-            await asyncio.sleep(interval)
-            heard = self.received_bytes
-            if not isinstance(pong, asyncio.Future) or pong.done():
-                # Sending waits while the buffer is full, as it is on a line that is cut.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(patience):
-                        pong = await self.ping()
-            if self.received_bytes == heard and not await self.heard_within(patience):
-                await self._end_silent(interval + patience)
-                return
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await asyncio.sleep(interval)
+                heard = self.received_bytes
+                if not isinstance(pong, asyncio.Future) or pong.done():
+                    # Sending waits while the buffer is full, as it is on a line that is cut.
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(patience):
+                            pong = await self.ping()
+                if self.received_bytes == heard and not await self.heard_within(patience):
+                    await self._end_silent(interval + patience)
+                    return
 
     async def _end_silent(self, seconds: float) -> None:
         self.protocol.fail(CloseCode.INTERNAL_ERROR, f"{SILENT}{seconds:g} s")

@@ -46,11 +46,13 @@ _CONTROL = (CANCEL_COMMAND, RECALL_COMMAND, NEXT_PIN_COMMAND)
 class Asker:
     """The features of the console that sent a frame; `progress_of` makes a `Report` if it wants progress.
 
+    `shorten` leaves out the rest of a call's answer that is being sent; false where none is.
     `take_pin` takes the announcement of the console's next certificate, or raises a `QuarterdeckError`.
     """
 
     features: frozenset[str] = frozenset()
     progress_of: Callable[[str], CallProgress] | None = None
+    shorten: Callable[[str], bool] = lambda call_id: False
     take_pin: Callable[[Mapping[str, Any]], None] | None = None
 
 
@@ -257,8 +259,10 @@ class FrameRunner:
         try:
             if command.tool_name == CANCEL_COMMAND:
                 wanted = parameters.get("call_id")
-                answer = {"cancelled": isinstance(wanted, str) and self._router.executor.cancel(wanted)}
-                return _success(command, answer)
+                stopped = isinstance(wanted, str) and (
+                    self._router.executor.cancel(wanted) or asker.shorten(wanted)
+                )
+                return _success(command, {"cancelled": stopped})
             if command.tool_name == NEXT_PIN_COMMAND:
                 if FEATURE_NEXT_PIN not in asker.features or asker.take_pin is None:
                     raise BadInput("next_pin was not agreed on this link", ErrorCode.UNKNOWN_TOOL)

@@ -31,6 +31,7 @@ from core.aip.messages import read_client_frame
 from core.aip.registration import CLAIMS, WRONG_NAME
 from core.aip.resolve import Address, addresses_of, first_connection
 from core.aip.tls import fingerprint_of, pinned_client_context
+from core.aip.transfers import kilobytes
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import UNLISTED, Check, CheckName, CheckState, Device, Health, Listening, Refusal
@@ -355,15 +356,19 @@ class Doctor:
 
     async def _ping(self, link: DeviceLink) -> Check:
         started = time.perf_counter()
+        before = link.received_bytes
+        connected = f"It is connected from {link.peer}"
         try:
             took = await link.ping(self._within_s)
         except DeviceError as error:
-            return _failed(
-                "reach", error.message, "The link hangs: reconnect, or restart its client.", started
-            )
-        return _passed(
-            "reach", f"It is connected from {link.peer} and answers in {took * 1000:.1f} ms.", started
-        )
+            if not (link.is_open and (came := link.received_bytes - before)):
+                return _failed(
+                    "reach", error.message, "The link hangs: reconnect, or restart its client.", started
+                )
+            rate = f"{kilobytes(came)} kB in {self._within_s:g} s"
+            return _passed("reach", f"{connected} and sends: {rate}, and its answer waits behind.", started)
+        under_way = "".join(f"; it {transfer.words}" for transfer in link.transfers)
+        return _passed("reach", f"{connected} and answers in {took * 1000:.1f} ms{under_way}.", started)
 
     async def _dialled(self, known: KnownDevice) -> list[Check]:
         again = f"Pair {known.name} again with the string it prints."
