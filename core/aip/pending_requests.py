@@ -77,6 +77,13 @@ class PendingRequests:
         """Whether this call is pending."""
         return any(call_id in pending.call_ids for pending in self._pending.values())
 
+    def frame_of(self, call_id: str) -> str | None:
+        """The response id of the pending frame that has this call and no other."""
+        return next(
+            (name for name, pending in self._pending.items() if pending.call_ids == [call_id]),
+            None,
+        )
+
     def expect(self, response_id: str, call_ids: list[str | None]) -> PendingRequest:
         """Register a pending request; the caller ends every `expect` with exactly one `leave`."""
         pending = PendingRequest(call_ids, asyncio.get_running_loop().create_future())

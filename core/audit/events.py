@@ -292,6 +292,7 @@ class DevicePaired(Event):
     url: str | None = None
     fingerprint: str | None = None
     dial_token_sha256: str | None = None
+    certificate_sha256: str = ""
     tags: list[str] = field(default_factory=list)
     production: bool | None = None
     agent: str = ""
@@ -356,6 +357,38 @@ class ListeningChanged(Event):
     to: str
     problem: str | None = None
     signed: Json | None = None
+
+
+@_event
+class CertificateMade(Event):
+    """An operator signed the certificate that this console is to show after its present one (SHA-256)."""
+
+    kind = Kind.CERTIFICATE_MADE
+    fingerprint: str
+    signed: Json | None = None
+
+
+@_event
+class CertificateTaken(Event):
+    """A device accepts a certificate of this console; with `used`, it connected by it, and by no earlier one.
+
+    `paired_at` identifies the device's pairing.
+    """
+
+    kind = Kind.CERTIFICATE_TAKEN
+    fingerprint: str
+    paired_at: str
+    used: bool = False
+
+
+@_event
+class CertificateSwitched(Event):
+    """This console shows another certificate from now on. `without` are the devices that do not accept it."""
+
+    kind = Kind.CERTIFICATE_SWITCHED
+    from_: str
+    to: str
+    without: list[str] = field(default_factory=list)
 
 
 @_event

@@ -185,6 +185,10 @@ class DeviceStore:
         finally:
             os.close(end)
 
+    def others_run(self) -> bool:
+        """Whether another client of this state folder runs now; opens and changes nothing."""
+        return any(self.is_alive(path.stem) for path in (self.folder / "clients").glob("*.lock"))
+
     def close(self) -> None:
         """Stop using the database; its rows stay."""
         self._threads.shutdown(wait=True)

@@ -26,16 +26,19 @@ from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
+from core.aip.link_server import CAME_BACK
 from core.aip.resumable_link import ResumableLink
 from core.audit.events import ListeningChanged
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError, Refused
+from core.fleet.certificates import CertificateRecord, ConsoleCertificates
 from core.fleet.device_state import DeviceIdentity
 from core.fleet.doctor import Doctor
 from core.fleet.fleet import Fleet, Recorder
 from core.fleet.known_devices import DEFAULT_AGENT, KnownDevices
 from core.fleet.listen_address import ConsoleListener
+from core.fleet.lost_links import LostLinks
 from core.fleet.models import Check, Health, Listening, Machine
 from core.fleet.paired_machines import PairedMachines
 from core.fleet.registration import StockDevice, arrival_of, is_stock
@@ -44,16 +47,18 @@ from core.tasks import TaskGroupOwner
 
 # Our device client sends a heartbeat every `heartbeat_s`; a stock client every two minutes, not configurable.
 STOCK_HEARTBEAT_S = 120.0
-STALE_AFTER_BEATS = 2.5
+STOCK_STALE_AFTER_BEATS = 2.5
+# A heartbeat that is half an interval late: with the default a pulled cable is told within 15 s.
+STALE_AFTER_BEATS = 1.5
 # Drift, and its correction by a time server, is smaller than this between two looks.
 _JUMP = timedelta(seconds=1)
 
 
-def stale_since(limits: LinkLimits, now: datetime) -> Callable[[DeviceLink], datetime]:
-    """For each link, the time since which it must have been heard at the moment `now`, or it is stale."""
-    stock = now - timedelta(seconds=STOCK_HEARTBEAT_S * STALE_AFTER_BEATS)
-    ours = now - timedelta(seconds=limits.heartbeat_s * STALE_AFTER_BEATS)
-    return lambda link: stock if is_stock(link) else ours
+def stale_after_s(link: DeviceLink, limits: LinkLimits) -> float:
+    """How many seconds a link may be silent before it is stale."""
+    if is_stock(link):
+        return STOCK_HEARTBEAT_S * STOCK_STALE_AFTER_BEATS
+    return limits.heartbeat_s * STALE_AFTER_BEATS
 
 
 class ClockJumpDetector:
@@ -119,9 +124,10 @@ class DeviceConnections:
         on_progress: Callable[[str, Progress], None],
         on_late: Callable[[str, LateAnswer], None],
         machines: Mapping[str, Machine] = MappingProxyType({}),
+        certificates: CertificateRecord | None = None,
         limits: LinkLimits = LinkLimits(),
     ) -> None:
-        """`machines` are those that the journal has bound pairings to.
+        """`machines` are those that the journal has bound pairings to, `certificates` what it has of those.
 
         `on_progress` gets a device's name and its progress report on a call; `on_late` its name and an
         answer that came after the console had given up on the call."""
@@ -155,7 +161,20 @@ class DeviceConnections:
             on_tools_changed=lambda link: self._introduce_soon(link.name),
         )
         self._listener = ConsoleListener(self._authorise, self._events, tls, limits)
-        self._doctor = Doctor(self._registry, self.refusals, self.listening)
+        record = CertificateRecord() if certificates is None else certificates
+        self.certificates = ConsoleCertificates(
+            tls, record, registry, journal.note_late, lambda: self._listener.fingerprint
+        )
+        # Devices whose reason says that they do not accept this console's certificate.
+        self._other_certificate: set[str] = set()
+        self._losses = LostLinks()
+        self._doctor = Doctor(
+            self._registry,
+            self.refusals,
+            self.listening,
+            other_certificate=self.certificates.why_not_accepted,
+            flaps=self._flaps,
+        )
 
     async def start(self, address: str) -> None:
         """Show every known device, listen at `host:port`, and dial the devices that listen.
@@ -164,7 +183,14 @@ class DeviceConnections:
         """
         for known in self._registry.devices():
             self.know(known.name)
+        try:
+            self.certificates.complete()
+        except BadInput as error:
+            log.error("this console shows its earlier certificate", problem=error.message)
         await self._listener.start(address)
+        self.tell_certificates()
+        if warning := self.certificates.warning():
+            log.warning("devices cannot connect", problem=warning)
         self._try_again_if_taken()
         for known in self._registry.devices():
             self.dial(known.name)
@@ -172,7 +198,35 @@ class DeviceConnections:
 
     def listening(self) -> Listening:
         """The address at which devices dial in, or why they cannot."""
-        return self._listener.status(self.refusals.total)
+        status = self._listener.status(self.refusals.total)
+        return status.model_copy(update={"warning": self.certificates.warning()})
+
+    async def announce_certificate(self) -> None:
+        """Announce the next certificate to every connected device that has not taken it."""
+        await self.certificates.announce([live.link for live in self._live.values()])
+
+    async def switch_certificate(self, fingerprint: str) -> None:
+        """Show the next certificate from now on, once the journal has it; ends the links.
+
+        Raises:
+            BadInput: its files cannot be used; the next start of the service tries again.
+        """
+        identity = await asyncio.to_thread(self.certificates.switch, fingerprint)
+        await self._listener.show(identity, "this console shows its next certificate")
+        self.tell_certificates()
+
+    def tell_certificates(self) -> None:
+        """Say of each device that is away whether it does not accept this console's certificate."""
+        for known in self._registry.devices():
+            self._tell_certificate(known.name)
+
+    def _tell_certificate(self, name: str) -> None:
+        if why := self.certificates.why_not_accepted(name):
+            self._other_certificate.add(name)
+            self._fleet.away(name, Health.OFFLINE, why)
+        elif name in self._other_certificate:
+            self._other_certificate.discard(name)
+            self._fleet.away(name, Health.OFFLINE, WAITS)
 
     async def listen(self, address: str) -> Listening:
         """Listen at another address; devices that dialled in must reconnect.
@@ -225,11 +279,14 @@ class DeviceConnections:
         )
         why = "revoked" if not known.paired else WAITS if known.direction == "in" else "not dialled yet"
         self._fleet.know(name, identity, why)
+        self._tell_certificate(name)
 
     def forget(self, name: str) -> None:
         """Drop all data about a device; its link has ended."""
         self._lost_at.pop(name, None)
         self._previous.pop(name, None)
+        self._other_certificate.discard(name)
+        self._losses.forget(name)
         self.refusals.forget(name)
         self.machines.forget(name)
 
@@ -351,6 +408,8 @@ class DeviceConnections:
             return
         known = self._registry.get(link.name)
         self.machines.bind(link.name, link.metadata, known.paired_at)
+        self.certificates.connected(link, known)
+        self._tasks.spawn(f"tell {link.name} the certificate", self.certificates.announce([link]))
         resumable = self._resumable.setdefault(link.name, ResumableLink(link.name))
         resumable.attach(link)
         if previous := self._previous.pop(link.name, None):
@@ -421,7 +480,17 @@ class DeviceConnections:
         health = Health.RECONNECTING if comes_back else Health.OFFLINE
         if known is not None and comes_back and known.direction == "in":
             self._lost_at[link.name] = asyncio.get_running_loop().time()
+        if comes_back and (link.broke or reason == CAME_BACK):
+            idle_s = max(0.0, (datetime.now(UTC) - link.last_heard).total_seconds())
+            self._losses.lost(link.name, idle_s, asyncio.get_running_loop().time())
+        if flaps := self._flaps(link.name):
+            log.warning("a link flaps", device=link.name, problem=flaps)
+            reason = f"{reason}; {flaps}"
         self._fleet.lost(link.name, live.channel, reason, health)
+
+    def _flaps(self, name: str) -> str:
+        """What the losses of a device's links have in common; empty if they are few."""
+        return self._losses.words(name, asyncio.get_running_loop().time())
 
     def _on_connector(self, name: str, status: ConnectorStatus) -> None:
         if status.state is not ConnectorState.WAITING or name not in self._connectors:
@@ -464,14 +533,14 @@ class DeviceConnections:
 
     def look(self, now: datetime, clock: float) -> None:
         """Mark devices that are stale or have not come back at `now` (`clock` by the loop's clock)."""
-        since = stale_since(self._limits, now)
         for name, live in self._live.items():
-            heard = live.link.last_heard
-            if heard < since(live.link):
+            heard, patience_s = live.link.last_heard, stale_after_s(live.link, self._limits)
+            if now - heard > timedelta(seconds=patience_s):
                 stamp = heard.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-                self._fleet.went_quiet(name, stamp, "connected, but its heartbeats do not come")
+                self._fleet.went_quiet(name, stamp, f"connected, but nothing was heard for {patience_s:g} s")
             elif self._fleet.is_stale(name):
                 self._fleet.heard(name)
         for name in [name for name, gone in self._lost_at.items() if clock - gone > COMES_BACK_WITHIN_S]:
             del self._lost_at[name]
-            self._fleet.away(name, Health.OFFLINE, self._fleet.get(name).reason)
+            why = self.certificates.why_not_accepted(name) or self._fleet.get(name).reason
+            self._fleet.away(name, Health.OFFLINE, why)

@@ -15,6 +15,7 @@ import structlog
 
 from core import __version__
 from core.aip.extensions import Progress
+from core.aip.limits import LinkLimits
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
@@ -120,6 +121,8 @@ class Service:
         self.registry = trusted.registry
         self._pins = trusted.pins
         self._machines = trusted.machines
+        self._certificates = trusted.certificates
+        self.certificates_changing = asyncio.Lock()
         self._stopped_before = trusted.stopped
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
@@ -182,6 +185,8 @@ class Service:
             self._take_progress,
             self._late_answers.take,
             self._machines,
+            self._certificates,
+            LinkLimits(heartbeat_s=self.settings.heartbeat_s, register_s=self.settings.connect_timeout_s),
         )
         self.this_computer = ThisComputer(
             self.fleet,
@@ -266,6 +271,7 @@ class Service:
         names = {known.name for known in self.registry.devices()} | {NAME}
         for name, then in (await remembered_devices(self.journal, names)).items():
             self.fleet.remember(name, then)
+        self.links.tell_certificates()
         self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
 
     def record_stop(self, entry: NewEntry) -> Kept:
