@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import structlog
-from pydantic import ValidationError
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
@@ -45,15 +44,15 @@ from core.aip.frames import (
     error_frame,
     heartbeat_of,
     name_mismatch,
-    read_error_text,
     read_extra_frame,
     refuse_nan,
     terms_of,
 )
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
-from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
+from core.aip.messages import ClientMessage, Command, Result, read_client_frame
 from core.aip.pending_requests import LinkLost, PendingRequests
+from core.aip.recall import TooMuchAtOnce, read_recalled
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
 from core.text import escape_hidden, shorten_middle
@@ -271,13 +270,19 @@ class DeviceLink:
             raise DeviceError(f"{self.name} does not answer a ping.", ErrorCode.DEVICE_OFFLINE) from error
 
     async def send_commands(
-        self, commands: Sequence[Command], timeout: float, grounds: Sequence[CommandProof] = ()
+        self,
+        commands: Sequence[Command],
+        timeout: float,
+        grounds: Sequence[CommandProof] = (),
+        *,
+        recalls: Sequence[str] = (),
     ) -> list[Result]:
         """Send one command frame and wait for its results, in the order of `commands`.
 
         Nothing is ever sent twice. If the caller is cancelled, the device continues its work. A device
         without our features takes one frame at a time; `timeout` starts when this frame is sent.
         `grounds` are the proofs of the commands, in the same order; only a device with `terms` receives them.
+        `recalls` are the calls that a recall asks for.
 
         Raises:
             BadInput: the frame is larger than a device accepts; nothing was sent (code `too_large`).
@@ -297,7 +302,7 @@ class DeviceLink:
             )
         call_ids = [command.call_id for command in commands]
         if self.features:
-            return await self._exchange(frame, response_id, call_ids, timeout)
+            return await self._exchange(frame, response_id, call_ids, timeout, recalls)
         self._check_open()
         await self._turns.take(self.name)
         try:
@@ -306,10 +311,15 @@ class DeviceLink:
             self._turns.give()
 
     async def _exchange(
-        self, frame: bytes, response_id: str, call_ids: list[str | None], timeout: float
+        self,
+        frame: bytes,
+        response_id: str,
+        call_ids: list[str | None],
+        timeout: float,
+        recalls: Sequence[str] = (),
     ) -> list[Result]:
         self._check_open()
-        pending = self._answers.expect(response_id, call_ids)
+        pending = self._answers.expect(response_id, call_ids, recalls)
         if FEATURE_PROGRESS in self.features:
             self._progress.expect(call_ids)
         try:
@@ -359,6 +369,8 @@ class DeviceLink:
     async def recall(self, call_ids: Sequence[str], timeout: float) -> dict[str, RecalledResult]:
         """Ask for the state of earlier calls; from then on the device refuses to run those it never saw.
 
+        What the device says after `timeout` seconds is reported as late answers.
+
         Raises:
             DeviceError: as `send_commands`; `protocol_error`: the device has no `recall`; `bad_result`: it
                 does not answer for each call.
@@ -368,20 +380,13 @@ class DeviceLink:
         ask = Command(
             tool_name=RECALL_COMMAND, tool_type="data_collection", parameters={"call_ids": list(call_ids)}
         )
-        [answer] = await self.send_commands([ask], timeout)
-        if answer.status is not ResultStatus.SUCCESS:
-            fault = read_error_text(answer.error or "no reason given")
-            if fault.code is ErrorCode.TOO_LARGE and len(call_ids) > 1:
-                each = [await self.recall([call_id], timeout) for call_id in call_ids]
-                return {call_id: result for results in each for call_id, result in results.items()}
-            raise DeviceError(
-                f"{self.name} tells nothing of its calls: {fault.message}", ErrorCode.BAD_RESULT
-            )
-        results = answer.result if isinstance(answer.result, dict) else {}
+        [answer] = await self.send_commands([ask], timeout, recalls=call_ids)
+        self._answers.report_not_asked_for(call_ids, answer)
         try:
-            return {call_id: RecalledResult.model_validate(results.get(call_id)) for call_id in call_ids}
-        except ValidationError:
-            raise DeviceError(f"{self.name} says nothing of its calls", ErrorCode.BAD_RESULT) from None
+            return read_recalled(self.name, call_ids, answer)
+        except TooMuchAtOnce:
+            each = [await self.recall([call_id], timeout) for call_id in call_ids]
+            return {call_id: result for results in each for call_id, result in results.items()}
 
     async def close(self, reason: str) -> None:
         """Close the link; pending commands fail with an unknown outcome. `on_lost` receives `reason`."""
