@@ -415,6 +415,7 @@ class DeviceConnections:
                 if not live.introduced:
                     live.introduced = True
                     self._on_introduced(live.link.name)
+                # The heartbeats of a stock device cause its next listing.
                 if not listed and not is_stock(live.link) and self._is_live(live):
                     self._tasks.spawn(
                         f"list the tools of {live.link.name} later", self._introduce_later(live)
@@ -431,6 +432,10 @@ class DeviceConnections:
     def _is_live(self, live: _Live) -> bool:
         return self._live.get(live.link.name) is live
 
+    def _is_late(self, live: _Live) -> None:
+        if self._is_live(live) and self._fleet.channel(live.link.name) is None:
+            self._of_no_use(live, f"its list of tools is awaited for more than {LISTING_IS_LATE:g} s")
+
     def _of_no_use(self, live: _Live, why: str) -> None:
         if self._is_live(live):
             reason = f"connected, but of no use yet: {why}"
@@ -439,12 +444,7 @@ class DeviceConnections:
     async def _introduce_once(self, live: _Live) -> bool:
         """List a device's tools once; false if that failed."""
         link = live.link
-        late = asyncio.get_running_loop().call_later(
-            LISTING_IS_LATE,
-            self._of_no_use,
-            live,
-            f"its tools are awaited for more than {LISTING_IS_LATE:g} s",
-        )
+        late = asyncio.get_running_loop().call_later(LISTING_IS_LATE, self._is_late, live)
         try:
             arrival = arrival_of(link, live.channel)
             await self._fleet.arrived(link.name, arrival, lambda: self._is_live(live))

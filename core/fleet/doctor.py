@@ -469,8 +469,8 @@ def _tools_of(device: Device, link: DeviceLink | None = None) -> Check:
             "Start the MCP server of its agent on the device, or name another agent: quarterdeck devices set "
             f"{device.name} --agent AGENT. Then: quarterdeck devices reconnect {device.name}."
             if stock
-            else "The list is awaited, and asked for again, while the link lives. See the log of its client; to "
-            f"ask now: quarterdeck devices reconnect {device.name}."
+            else "Its tools are asked for again while the link lives. See the log of its client; to ask now: "
+            f"quarterdeck devices reconnect {device.name}."
         )
         return _failed("tools", f"{_bounded(device.reason) or 'Its tools are not listed'}.", next_step)
     servers = [row for row in device.unavailable if row.reason.startswith(HOSTED) or row.tool == UNLISTED]

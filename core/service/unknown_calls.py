@@ -4,8 +4,8 @@ sent, no answer ─► unknown ─► its device is there ─► recall ─┬�
                                                              ├─ running     asked again, ever more seldom
                                                              └─ never seen  it refuses the call from now on
 A recall only reads: no command is sent for it. Calls of an earlier service are restored from the journal.
-A device keeps what it knows for `RESULTS_KEPT_S`; older calls are not asked about. Nor are those that were sent
-before the device was paired anew or another machine was accepted as it: that machine never had them.
+A device keeps what it knows for `RESULTS_KEPT_S`; older calls are not asked about. Nor are those that were
+sent before the device was paired anew or another machine was accepted as it: that machine never had them.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ LinkOf = Callable[[str], DeviceLink | None]
 class _Device:
     """The calls of one device whose outcome is unknown, oldest first.
 
-    `running` are those that it says still run, `awaited` those whose answer to a recall is late, with the link
-    over which it may still come. `turn` is held while the device is asked, `now` ends a pause between two
-    questions.
+    `running` are those that it says still run. `awaited` are those whose answer to a recall is late, with the
+    link over which it may still come. `turn` is held while the device is asked, `now` ends a pause between
+    two questions.
     """
 
     calls: OrderedDict[str, None] = field(default_factory=OrderedDict)
