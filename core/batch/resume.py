@@ -66,8 +66,8 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
         rest = len(remainder.unknown) - len(shown)
         more = f" and {rest} more" if rest else ""
         raise Refused(
-            f"Whether {', '.join(places)}{more} happened is unknown. Resume {summary.id} when that is told, or "
-            f"say of each whether it is done: quarterdeck runs settle {summary.id} DEVICE STEP done|not-done.",
+            f"Whether {', '.join(places)}{more} happened is unknown. Resume {summary.id} when it is told; or "
+            f"say of each if it is done: quarterdeck runs settle {summary.id} DEVICE STEP done|not-done.",
             ErrorCode.OUTCOME_UNKNOWN,
         )
     if not remainder.first:
