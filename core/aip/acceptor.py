@@ -30,6 +30,7 @@ from core.aip.connection import shown_address
 from core.aip.connection_failures import dial_failure
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import RefusedAttempt
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.pairing import is_loopback
 from core.errors import Refused
 from core.tasks import TaskGroupOwner, set_within
@@ -193,7 +194,7 @@ def _sent_token(request: Request, query: str) -> str | None:
     return values[0] if len(values) == 1 else None
 
 
-class HandshakeConnection(ServerConnection):
+class HandshakeConnection(MeasuredConnection, ServerConnection):
     """A connection that reports why its upgrade failed.
 
     `owner` is the device of the token sent, `token_sha256` the SHA-256 of that token.

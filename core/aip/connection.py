@@ -7,12 +7,13 @@ import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
 from core.aip.connection_failures import StrangerListens
 from core.aip.limits import LinkLimits
+from core.aip.measured_connection import SILENT, MeasuredClientConnection
 from core.aip.pairing import is_loopback
 from core.aip.resolve import tcp_connection
 from core.tcp_owners import stranger_at
@@ -36,7 +37,7 @@ async def open_connection(
     proxy: str | None = None,
     address: str = "",
     **options: Any,
-) -> ClientConnection:
+) -> MeasuredClientConnection:
     """Open a WebSocket connection and follow no redirect.
 
     `timeout` bounds the whole, in seconds: look-up, TCP, TLS and upgrade; None if the caller bounds it. `tls`
@@ -57,7 +58,7 @@ async def open_connection(
             # Without TLS the peer proves nothing, and the token is in the first request (or in the address).
             if tls is None and proxy is None and (stranger := stranger_at(options["sock"])) is not None:
                 raise StrangerListens(f"user {stranger} of this computer listens at port {port}, not you")
-            return await _DirectConnect(
+            connection = await _DirectConnect(
                 url,
                 additional_headers={"Authorization": f"Bearer {token}"} if token else None,
                 ssl=tls,
@@ -69,8 +70,11 @@ async def open_connection(
                 ping_interval=limits.ping_s,
                 ping_timeout=limits.pong_s,
                 close_timeout=limits.close_s,
+                create_connection=MeasuredClientConnection,
                 **options,
             )
+            assert isinstance(connection, MeasuredClientConnection)
+            return connection
         except BaseException:
             if "sock" in options:
                 options["sock"].close()
@@ -91,6 +95,8 @@ def why_closed(closed: ConnectionClosed) -> str:
     """Describe why a connection closed."""
     if closed.rcvd is not None:
         return f"the device closed it ({closed.rcvd.code} {closed.rcvd.reason})".replace(" )", ")")
+    if closed.sent is not None and closed.sent.reason.startswith(SILENT):
+        return closed.sent.reason
     if closed.sent is not None:
         return f"closed with {closed.sent.code} {closed.sent.reason}".rstrip()
     return "the connection broke"

@@ -15,7 +15,6 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 import structlog
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from core.aip.connection import open_connection, peer_of
@@ -23,6 +22,7 @@ from core.aip.connection_failures import DialFault, dial_failure
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.limits import LinkLimits
 from core.aip.link_events import RefusedAttempt
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.pairing import check_url
 from core.aip.registration import read_registration, reject, serve
 from core.aip.tls import pinned_client_context
@@ -109,7 +109,7 @@ async def dial(
 
 
 @contextlib.asynccontextmanager
-async def _connected(address: DialAddress, limits: LinkLimits) -> AsyncIterator[ClientConnection]:
+async def _connected(address: DialAddress, limits: LinkLimits) -> AsyncIterator[MeasuredConnection]:
     secure = urlsplit(address.url).scheme == "wss"
     try:
         # Devices are reached without a proxy, which would see the token of an unencrypted link.

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import structlog
-from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
@@ -50,6 +49,7 @@ from core.aip.frames import (
 )
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, Command, Result, read_client_frame
 from core.aip.pending_requests import LinkLost, PendingRequests
 from core.aip.recall import TooMuchAtOnce, read_recalled
@@ -182,7 +182,7 @@ class DeviceLink:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: MeasuredConnection,
         name: str,
         metadata: dict[str, Any],
         *,
@@ -199,7 +199,6 @@ class DeviceLink:
         self.features = agreed_features(metadata)
         self.session_id = new_uuid()
         self.connected_at = datetime.now(UTC)
-        self.last_heard = self.connected_at
         self.clock_offset_ms: float | None = None
         self._connection = connection
         self._limits = limits
@@ -224,6 +223,15 @@ class DeviceLink:
     def waiting(self) -> int:
         """The number of command frames that wait for their answer or in the queue."""
         return len(self._answers) + self._turns.waiting
+
+    @property
+    def last_heard(self) -> datetime:
+        """When bytes arrived last, by the system clock; may be set after the clock was."""
+        return self._connection.last_heard
+
+    @last_heard.setter
+    def last_heard(self, at: datetime) -> None:
+        self._connection.last_heard = at
 
     @property
     def held(self) -> dict[str, int]:
@@ -409,7 +417,6 @@ class DeviceLink:
         try:
             while True:
                 data = await self._connection.recv(decode=False)
-                self.last_heard = datetime.now(UTC)
                 await self._receive(data)
         except ConnectionClosed as closed:
             if closed.sent is not None and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:

@@ -13,13 +13,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidProxy, WebSocketException
 from websockets.proxy import get_proxy, parse_proxy
 from websockets.uri import parse_uri
 
 from core.aip.connection import open_connection
 from core.aip.connection_failures import DialFault, dial_failure
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.pairing import check_url, is_loopback
 from core.aip.tls import pinned_client_context
 from core.backoff import Backoff
@@ -176,7 +176,7 @@ class DeviceClient:
         )
 
     @contextlib.asynccontextmanager
-    async def _connection(self) -> AsyncIterator[ClientConnection]:
+    async def _connection(self) -> AsyncIterator[MeasuredConnection]:
         # Never a proxy from the environment for a console on the same machine.
         proxy = None if is_loopback(self._host) else _proxy(self._url)
         self._proxied = proxy is not None

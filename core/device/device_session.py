@@ -10,7 +10,6 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
-from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
 from core import __version__
@@ -26,6 +25,7 @@ from core.aip.extensions import (
 )
 from core.aip.frames import error_text, read_error_text
 from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import (
     ClientMessage,
     FrameStatus,
@@ -90,7 +90,7 @@ class Timing:
 class Session:
     """A link from its registration to its end. `features` are those agreed with this console."""
 
-    def __init__(self, connection: Connection, desk: DeviceRuntime, timing: Timing) -> None:
+    def __init__(self, connection: MeasuredConnection, desk: DeviceRuntime, timing: Timing) -> None:
         self.features: frozenset[str] = frozenset()
         self._connection = connection
         self._desk = desk
