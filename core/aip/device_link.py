@@ -18,10 +18,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
 
+from core.aip.answer_clock import AnswerClock
 from core.aip.binary_frames import PendingBinaryFrames
 from core.aip.connection import peer_of, why_closed
 from core.aip.extensions import (
     CANCEL_COMMAND,
+    FEATURE_ANSWERING,
     FEATURE_BINARY,
     FEATURE_CANCEL,
     FEATURE_METRICS,
@@ -30,6 +32,7 @@ from core.aip.extensions import (
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
     RECALL_COMMAND,
+    Answering,
     CommandProof,
     Progress,
     RecalledResult,
@@ -51,7 +54,7 @@ from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, Command, Result, read_client_frame
-from core.aip.pending_requests import LinkLost, PendingRequests
+from core.aip.pending_requests import LinkLost, PendingRequest, PendingRequests
 from core.aip.recall import TooMuchAtOnce, read_recalled
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
@@ -112,6 +115,11 @@ class ProgressGate:
             if call_id is not None:
                 self._calls.pop(call_id, None)
 
+    def note(self, call_id: str, text: str) -> Progress | None:
+        """The console's own note on a call, as progress; None if the call is not expected to report any."""
+        call = self._calls.get(call_id)
+        return None if call is None else Progress(call_id=call_id, seq=call.next_seq, text=text)
+
     def admit(self, progress: Progress, size: int) -> bool:
         """Whether to pass this frame on; frames that are not passed on are counted in `dropped`."""
         call = self._calls.get(progress.call_id)
@@ -168,6 +176,8 @@ __all__ = ["DeviceLink", "LinkLimits"]
 
 log = structlog.get_logger(__name__)
 _CHECKED_HERE = 1024 * 1024
+# Bytes. The way of a smaller frame is much shorter than the grace that its answer has.
+_ARRIVES_AT_ONCE = 16 * 1024
 # A blob's head is shorter than 2^16 bytes, so its frame begins with a zero byte; a JSON text never does.
 _BLOB_START = b"\0"
 
@@ -210,6 +220,8 @@ class DeviceLink:
             RequestQueue(limits),
         )
         blobs = self._blobs if FEATURE_BINARY in self.features else None
+        # By response id: the clocks of the frames whose commands the device stops by itself.
+        self._clocks: dict[str, AnswerClock] = {}
         self._answers = PendingRequests(name, lambda late: events.on_late(self, late), blobs)
         self._close_reason: str | None = None
         self._ended: str | None = None
@@ -288,7 +300,9 @@ class DeviceLink:
         """Send one command frame and wait for its results, in the order of `commands`.
 
         Nothing is ever sent twice. If the caller is cancelled, the device continues its work. A device
-        without our features takes one frame at a time; `timeout` starts when this frame is sent.
+        without our features takes one frame at a time; `timeout` starts when this frame is sent, and is the
+        time until its answer is here. A device with `terms` counts `timeout` itself, from the arrival of the
+        frame to the end of its commands; how long both are on their way is bounded by `LinkLimits`.
         `grounds` are the proofs of the commands, in the same order; only a device with `terms` receives them.
         `recalls` are the calls that a recall asks for.
 
@@ -330,6 +344,12 @@ class DeviceLink:
         pending = self._answers.expect(response_id, call_ids, recalls)
         if FEATURE_PROGRESS in self.features:
             self._progress.expect(call_ids)
+        # A device with `terms` keeps the time of its commands itself; for any other, the console does.
+        clock = None
+        if FEATURE_TERMS in self.features:
+            clock = AnswerClock(self.name, self._connection, pending, timeout, self._limits)
+            self._clocks[response_id] = clock
+            timeout += self._limits.transfer_s
         try:
             async with asyncio.timeout(timeout):
                 # Frames of one iteration of the event loop are sent together in the next, which costs a run a
@@ -337,6 +357,9 @@ class DeviceLink:
                 await asyncio.sleep(0)
                 self._check_open()
                 await self._connection.send(frame, text=True)
+                if clock is not None:
+                    await self._arrival(len(frame), pending)
+                    clock.start()
                 return await pending.answer
         except TimeoutError:
             raise DeviceError(
@@ -346,8 +369,21 @@ class DeviceLink:
             # Part of the frame may have been sent, so the device may have seen the command.
             raise LinkLost(f"The link to {self.name} was lost while sending") from None
         finally:
+            if clock is not None:
+                clock.stop()
+                del self._clocks[response_id]
             self._answers.leave(response_id, pending)
             self._progress.forget(call_ids)
+
+    async def _arrival(self, size: int, pending: PendingRequest) -> None:
+        """Wait until a frame that was sent is on the device, if its way can take long.
+
+        The device answers a ping that follows a frame when it has received the frame.
+        """
+        if size < _ARRIVES_AT_ONCE and not self._connection.transport.get_write_buffer_size():
+            return
+        pong = asyncio.ensure_future(await self._connection.ping())
+        await asyncio.wait({pong, pending.answer}, return_when=asyncio.FIRST_COMPLETED)
 
     def _check_open(self) -> None:
         if not self.is_open:
@@ -450,6 +486,10 @@ class DeviceLink:
     async def _take_extra(self, data: bytes) -> bool:
         """Serve a frame of Quarterdeck's extensions; returns False for any other frame."""
         frame = read_extra_frame(data)
+        if isinstance(frame, Answering) and FEATURE_ANSWERING in self.features:
+            if await self._within_allowance(len(data)):
+                self._note_answering(frame)
+            return True
         if isinstance(frame, Progress) and FEATURE_PROGRESS in self.features:
             # Excess progress is dropped and counted, not a reason to close: output must not cost the link.
             if self._progress.admit(frame, len(data)):
@@ -463,6 +503,17 @@ class DeviceLink:
                 self._events.on_tools_changed(self)
             return True
         return False
+
+    def _note_answering(self, frame: Answering) -> None:
+        """Wait for the answers of these calls as long as bytes come, and say so."""
+        called = set(frame.call_ids)
+        for response_id in self._answers.with_calls(called):
+            if (clock := self._clocks.get(response_id)) is not None:
+                clock.announced = True
+        for call_id in called:
+            text = f"it ran; its answer is arriving ({frame.size:,} bytes)"
+            if (progress := self._progress.note(call_id, text)) is not None:
+                self._events.on_progress(self, progress)
 
     def _note_unavailable(self, frame: object) -> None:
         """Replace `unavailable` of the registration by the device's new list."""

@@ -13,6 +13,8 @@ _BYTES_OF_ONE_FRAME = 256 * 1024
 class LinkLimits:
     """The limits of one link and of its registration. Times in seconds, sizes in bytes.
 
+    `answer_grace_s` is how long after a command's time its device may still answer. An answer that is arriving
+    is waited for until no byte comes for `stall_s`, and for `transfer_s` in all, with the way of the command.
     `takeover_s` is how long an old link has to answer a ping when its device connects again.
     `max_outgoing_bytes` is the frame size that a device is known to accept. `flood_*` bound unsolicited
     frames; answers to commands are free, and a large frame counts as many. `progress_*` bound the progress
@@ -28,6 +30,9 @@ class LinkLimits:
     pong_s: float = 20.0
     close_s: float = 2.0
     cancel_s: float = 5.0
+    answer_grace_s: float = 5.0
+    stall_s: float = 20.0
+    transfer_s: float = 3600.0
     takeover_s: float = 3.0
     heartbeat_s: float = 20.0
     max_incoming_bytes: int = 32 * _MEBIBYTE

@@ -45,6 +45,11 @@ class MeasuredConnection(Connection):
         self.sent_bytes += sum(map(len, self.protocol.writes))
         super().send_data()
 
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a part of a message has arrived, and its rest has not."""
+        return self.protocol.current_size is not None or len(self.protocol.reader.buffer) > 0
+
     async def heard_within(self, seconds: float) -> bool:
         """Wait until bytes arrive, at most `seconds`; returns whether any did."""
         before = self.received_bytes

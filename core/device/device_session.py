@@ -14,12 +14,15 @@ from websockets.exceptions import ConnectionClosed
 
 from core import __version__
 from core.aip.extensions import (
+    ANNOUNCED_FROM,
+    FEATURE_ANSWERING,
     FEATURE_BINARY,
     FEATURE_METRICS,
     FEATURE_PROGRESS,
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
     FEATURES,
+    Answering,
     ToolsChanged,
     Welcome,
 )
@@ -291,6 +294,7 @@ class Session:
 
     async def _answer(self, message: ServerMessage, results: list[Result]) -> None:
         results = [await self._ready(result) for result in results]
+        frames = [frame for result in results for frame in self._blob_frames(result)]
         answer = ClientMessage(
             type="command_results",
             status=message.status,
@@ -308,10 +312,24 @@ class Session:
             fault = DeviceError("An id in this frame is no Unicode text", ErrorCode.PROTOCOL_ERROR)
             await self._complain(fault, message.response_id, 0)
             return
+        await self._announce_answer(results, len(said) + sum(map(len, frames)))
+        for frame in frames:
+            await self._connection.send(frame)
         await self._connection.send(said)
 
+    async def _announce_answer(self, results: list[Result], size: int) -> None:
+        """Tell the console that these calls have ended, if their answer of `size` bytes takes long."""
+        call_ids = [result.call_id for result in results if result.call_id is not None]
+        if FEATURE_ANSWERING in self.features and size >= ANNOUNCED_FROM and call_ids:
+            await self._connection.send(Answering(call_ids=call_ids, size=size).model_dump_json())
+
+    def _blob_frames(self, result: Result) -> list[bytes]:
+        """The binary frames that go ahead of a result."""
+        binary = FEATURE_BINARY in self.features and isinstance(result, BinaryResult)
+        return list(result.blobs.values()) if binary else []
+
     async def _ready(self, result: Result) -> Result:
-        """A result in the form for this console; sends its binary frames first."""
+        """A result in the form for this console."""
         if FEATURE_BINARY not in self.features:
             return plain(result)
         if isinstance(result, BinaryResult) and len(result.blobs) > MOST_BLOBS:
@@ -319,9 +337,6 @@ class Session:
         if not is_ready_for_binary_peer(result):
             # In a thread: hashing megabytes would block the loop.
             result = await asyncio.to_thread(for_binary_peer, result, MOST_BLOBS)
-        if isinstance(result, BinaryResult):
-            for frame in result.blobs.values():
-                await self._connection.send(frame)
         return result
 
     async def _ask_for_session(self, message: ServerMessage) -> None:
