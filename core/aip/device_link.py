@@ -382,7 +382,8 @@ class DeviceLink:
         """
         if size < _ARRIVES_AT_ONCE and not self._connection.transport.get_write_buffer_size():
             return
-        pong = asyncio.ensure_future(await self._connection.ping())
+        pong = await self._connection.ping()
+        assert isinstance(pong, asyncio.Future)
         await asyncio.wait({pong, pending.answer}, return_when=asyncio.FIRST_COMPLETED)
 
     def _check_open(self) -> None:

@@ -13,8 +13,9 @@ _BYTES_OF_ONE_FRAME = 256 * 1024
 class LinkLimits:
     """The limits of one link and of its registration. Times in seconds, sizes in bytes.
 
-    `answer_grace_s` is how long after a command's time its device may still answer. An answer that is arriving
-    is waited for until no byte comes for `stall_s`, and for `transfer_s` in all, with the way of the command.
+    `answer_grace_s` is how long after a command's time its device may still answer. An answer that is
+    arriving is waited for until no byte comes for `stall_s`, and in all, with the way of the command, for
+    `transfer_s`.
     `takeover_s` is how long an old link has to answer a ping when its device connects again.
     `max_outgoing_bytes` is the frame size that a device is known to accept. `flood_*` bound unsolicited
     frames; answers to commands are free, and a large frame counts as many. `progress_*` bound the progress

@@ -62,12 +62,13 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
         raise already_resumed(summary.id, summary.resumed_by)
     if remainder.unknown:
         shown = remainder.unknown[:_MOST_NAMED]
-        places = [f"{cell.step} on {cell.device} ({why_unknown(cell)})" for cell in shown]
+        places = [f"{cell.step} on {cell.device}" for cell in shown]
         rest = len(remainder.unknown) - len(shown)
         more = f" and {rest} more" if rest else ""
+        whys = dict.fromkeys(f"{cell.device}: {why_unknown(cell)}" for cell in shown)
         raise Refused(
-            f"Whether {', '.join(places)}{more} happened is unknown. Resume {summary.id} when it is told; or "
-            f"say of each if it is done: quarterdeck runs settle {summary.id} DEVICE STEP done|not-done.",
+            f"Whether {', '.join(places)}{more} happened is unknown ({'; '.join(whys)}). Resume it when "
+            f"that is told, or say of each: quarterdeck runs settle {summary.id} DEVICE STEP done|not-done",
             ErrorCode.OUTCOME_UNKNOWN,
         )
     if not remainder.first:

@@ -325,8 +325,9 @@ class Session:
 
     def _blob_frames(self, result: Result) -> list[bytes]:
         """The binary frames that go ahead of a result."""
-        binary = FEATURE_BINARY in self.features and isinstance(result, BinaryResult)
-        return list(result.blobs.values()) if binary else []
+        if FEATURE_BINARY not in self.features or not isinstance(result, BinaryResult):
+            return []
+        return list(result.blobs.values())
 
     async def _ready(self, result: Result) -> Result:
         """A result in the form for this console."""

@@ -57,16 +57,21 @@ class Wire:
 
     connection: Connection
     hello: dict[str, Any] = field(default_factory=dict)
+    # What the device has announced of large answers.
+    announced: list[dict[str, Any]] = field(default_factory=list)
 
     async def read(self) -> dict[str, Any] | bytes:
-        """The next frame: JSON, or the bytes of a binary one."""
-        async with asyncio.timeout(PATIENCE_S):
-            data = await self.connection.recv()
-        if isinstance(data, bytes):
-            return data
-        frame = json.loads(data)
-        assert isinstance(frame, dict)
-        return frame
+        """The next frame: JSON, or the bytes of a binary one. Announcements of answers are kept aside."""
+        while True:
+            async with asyncio.timeout(PATIENCE_S):
+                data = await self.connection.recv()
+            if isinstance(data, bytes):
+                return data
+            frame = json.loads(data)
+            assert isinstance(frame, dict)
+            if frame.get("type") != "quarterdeck.answering":
+                return frame
+            self.announced.append(frame)
 
     async def hear(self) -> dict[str, Any]:
         """The next frame, which is a text."""
