@@ -316,11 +316,11 @@ def answered_late(run: ActiveRun, cell: Cell, result: CommandResult) -> Cell:
 
 def state_after_late_answer(run: ActiveRun) -> RunState:
     """The final state of an ended run, one of whose commands was answered late."""
-    if run.end is RunState.INTERRUPTED:
-        return run.end
     state = ended_state(run)
-    # The steps after it were not begun, and can be resumed.
-    return RunState.INTERRUPTED if state is RunState.DONE and run.counts[CellState.NOT_STARTED] else state
+    if run.counts[CellState.NOT_STARTED] and (state is RunState.DONE or run.end is RunState.INTERRUPTED):
+        # What was not begun can be resumed.
+        return RunState.INTERRUPTED
+    return state
 
 
 def step_facts(cell: Cell, earlier: CommandResult | None = None) -> StepFacts:

@@ -343,6 +343,9 @@ class DeviceConnections:
     async def close(self) -> None:
         """End every link and stop listening."""
         self._ending = True
+        for resumable in self._resumable.values():
+            # Calls that wait for a lost device end now, as unknown; the next service asks about them.
+            resumable.close("the console ends")
         connectors, self._connectors = self._connectors, {}
         # Concurrently: each hanging connector takes its whole timeout.
         await asyncio.gather(*map(self._stop, connectors.values()))
