@@ -197,18 +197,20 @@ async def test_a_command_that_died_with_its_device_client_stays_unknown_and_says
     desk: Desk, tmp_path: Path
 ) -> None:
     begun = tmp_path / "root" / "begun"
-    os.makedirs(begun.parent, exist_ok=True)
-    os.mkfifo(begun)
     async with device(desk, tmp_path):
+        os.mkfifo(begun)
         line = f"echo > {shlex.quote(str(begun))}; sleep 600; echo x >> '{desk.count}'"
-        run = await begin(desk, line, timeout=1.0 + PATIENCE_S)
+        run = await begin(desk, line)
         await asyncio.to_thread(begun.read_text)
-    await desk.console.runs.stop(run)
-    async with device(desk, tmp_path):
-        async with asyncio.timeout(PATIENCE_S):
-            cell = (await desk.console.runs.wait(run, PATIENCE_S)).cells[0]
+    async with started_again(desk):
+        await is_unknown(desk, run)
+        async with device(desk, tmp_path):
+            cell, [late] = await told(desk, run)
+            with pytest.raises(QuarterdeckError, match="running when the device client ended"):
+                await desk.console.runs.resume(run)
         assert cell.result is not None
-        assert cell.result.verdict is Verdict.UNKNOWN
+        assert (cell.result.verdict, late.verdict) == (Verdict.UNKNOWN, "unknown")
+        assert cell.result.basis is Basis.DEVICE_DOES_NOT_KNOW
         assert desk.ran == 0
 
 
