@@ -70,8 +70,7 @@ async def open_connection(
                 ping_interval=limits.ping_s,
                 ping_timeout=limits.pong_s,
                 close_timeout=limits.close_s,
-                create_connection=MeasuredClientConnection,
-                **options,
+                **{"create_connection": MeasuredClientConnection, **options},
             )
             assert isinstance(connection, MeasuredClientConnection)
             return connection

@@ -12,7 +12,7 @@ and the heartbeat interval. A stock peer announces no features, so it sees plain
 | `binary` | binary frames (`pack_blob`) ahead of the result that refers to them by `{"$blob": sha256}` |
 | `recall` | the command `quarterdeck.recall {call_ids}`, answered `{call_id: Recalled}` for each |
 | `metrics` | heartbeats carry `metadata.quarterdeck.metrics` (`Metrics`) |
-| `answering` | a text frame `quarterdeck.answering` (`Answering`) ahead of a large answer |
+| `chunks` | large frames in parts (`core.aip.chunks`), in both directions, so that others pass between |
 | `tools_changed` | a text frame `quarterdeck.tools_changed` (`ToolsChanged`): list the tools again |
 
 A `$blob` reference is in the object that describes the bytes (`{"media_type": …, "$blob": …}`), or replaces
@@ -48,7 +48,7 @@ FEATURE_BINARY = "binary"
 FEATURE_RECALL = "recall"
 FEATURE_METRICS = "metrics"
 FEATURE_TOOLS_CHANGED = "tools_changed"
-FEATURE_ANSWERING = "answering"
+FEATURE_CHUNKS = "chunks"
 FEATURES = frozenset(
     {
         FEATURE_CANCEL,
@@ -58,7 +58,7 @@ FEATURES = frozenset(
         FEATURE_RECALL,
         FEATURE_METRICS,
         FEATURE_TOOLS_CHANGED,
-        FEATURE_ANSWERING,
+        FEATURE_CHUNKS,
     }
 )
 
@@ -67,8 +67,6 @@ CANCEL_COMMAND = "quarterdeck.cancel"
 RECALL_COMMAND = "quarterdeck.recall"
 PROGRESS_FRAME = "quarterdeck.progress"
 TOOLS_CHANGED_FRAME = "quarterdeck.tools_changed"
-# In bytes: a device announces an answer that is larger. At 56 kbit/s it takes more than two seconds.
-ANNOUNCED_FROM = 16 * 1024
 BLOB_KEY = "$blob"
 TEXT_BLOB = "text/plain; charset=utf-8"
 
@@ -138,14 +136,6 @@ class ToolsChanged(_Extension):
 
     type: Literal["quarterdeck.tools_changed"] = "quarterdeck.tools_changed"
     unavailable: list[dict[str, Any]] | None = None
-
-
-class Answering(_Extension):
-    """Notice that these calls have ended, and that their answer of about `size` bytes follows."""
-
-    type: Literal["quarterdeck.answering"] = "quarterdeck.answering"
-    call_ids: list[str] = Field(max_length=4096)
-    size: int = Field(ge=0)
 
 
 class RecalledResult(_Extension):

@@ -18,7 +18,6 @@ from pydantic_core import to_json
 
 from core import __version__
 from core.aip.extensions import (
-    Answering,
     CommandProof,
     Metrics,
     Progress,
@@ -52,8 +51,8 @@ _CONTINUE = FrameStatus.CONTINUE.value
 _LONGEST_DEADLINE = 86_400.0
 _SNIFFED = 4096
 _OURS = b'"quarterdeck.'
-_EXTRA_FRAME: TypeAdapter[Progress | ToolsChanged | Answering] = TypeAdapter(
-    Annotated[Progress | ToolsChanged | Answering, Discriminator("type")]
+_EXTRA_FRAME: TypeAdapter[Progress | ToolsChanged] = TypeAdapter(
+    Annotated[Progress | ToolsChanged, Discriminator("type")]
 )
 
 
@@ -142,7 +141,7 @@ def terms_of(count: int, grounds: Sequence[CommandProof], timeout: float) -> lis
     return [{"deadline_s": deadline, "digest": why.digest, "approval": why.approval} for why in known]
 
 
-def read_extra_frame(data: bytes) -> Progress | ToolsChanged | Answering | None:
+def read_extra_frame(data: bytes) -> Progress | ToolsChanged | None:
     """Read an extension frame; None when it is another or a malformed frame."""
     if data.find(_OURS, 0, _SNIFFED) < 0:
         return None

@@ -13,9 +13,6 @@ _BYTES_OF_ONE_FRAME = 256 * 1024
 class LinkLimits:
     """The limits of one link and of its registration. Times in seconds, sizes in bytes.
 
-    `answer_grace_s` is how long after a command's time its device may still answer. An answer that is
-    arriving is waited for until no byte comes for `stall_s`, and in all, with the way of the command, for
-    `transfer_s`.
     `takeover_s` is how long an old link has to answer a ping when its device connects again.
     `max_outgoing_bytes` is the frame size that a device is known to accept. `flood_*` bound unsolicited
     frames; answers to commands are free, and a large frame counts as many. `progress_*` bound the progress
@@ -23,6 +20,9 @@ class LinkLimits:
     requests that wait for a device that takes one frame at a time. `door_*` bound the connections that have
     not registered yet: in total, and from one remote address. `returns_*` bound how often one device
     registers, because each registration is written to the journal and the tools are listed again.
+    `answer_grace_s` is how long after a command's timeout a device that keeps it may still answer.
+    A frame may take longer than its command as long as it comes: `slowest_per_s` is how many bytes of it must
+    pass in a second, on average. Transfers are reported every `transfer_report_s`.
     `register_bytes` bounds the registration frame, whose metadata is stored as long as the link exists.
     """
 
@@ -31,9 +31,6 @@ class LinkLimits:
     pong_s: float = 20.0
     close_s: float = 2.0
     cancel_s: float = 5.0
-    answer_grace_s: float = 5.0
-    stall_s: float = 20.0
-    transfer_s: float = 3600.0
     takeover_s: float = 3.0
     heartbeat_s: float = 20.0
     max_incoming_bytes: int = 32 * _MEBIBYTE
@@ -51,6 +48,9 @@ class LinkLimits:
     door_most_of_one: int = 64
     returns_burst: float = 60.0
     returns_per_s: float = 0.5
+    answer_grace_s: float = 5.0
+    slowest_per_s: float = 1000.0
+    transfer_report_s: float = 1.0
 
 
 @dataclass(slots=True)

@@ -167,7 +167,7 @@ class DeviceLinkServer:
         if not returns.spend(0):
             raise Refused("it comes back too often", ErrorCode.DENIED_BY_POLICY)
         while (holder := self._links.get(name)) is not None:
-            if holder.is_open and await _answers(holder, self._limits.takeover_s):
+            if holder.is_open and await holder.is_alive(self._limits.takeover_s):
                 raise Refused(f"client_id {name!r} is already registered", ErrorCode.DENIED_BY_POLICY)
             # The device reconnected before the console noticed that the old connection was dead.
             if self._links.get(name) is holder:
@@ -186,11 +186,3 @@ class DeviceLinkServer:
         link.token_sha256 = connection.token_sha256
         self._links[name] = link
         return link
-
-
-async def _answers(link: DeviceLink, seconds: float) -> bool:
-    try:
-        await link.ping(seconds)
-    except DeviceError:
-        return False
-    return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,8 @@ class MeasuredConnection(Connection):
     """A connection that counts bytes of both directions, and whose keepalive accepts any byte as an answer.
 
     `received_bytes` and `sent_bytes` are those on the wire, without TLS; what was sent may still wait in this
-    computer. `last_heard` is when bytes arrived last, by the system clock.
+    computer. `last_heard` is when bytes arrived last, by the system clock. `on_received` is called after
+    bytes arrived.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -33,6 +34,7 @@ class MeasuredConnection(Connection):
         self.received_bytes = 0
         self.sent_bytes = 0
         self.last_heard = datetime.now(UTC)
+        self.on_received: Callable[[], None] | None = None
         self._heard = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
@@ -40,15 +42,12 @@ class MeasuredConnection(Connection):
         self.last_heard = datetime.now(UTC)
         self._heard.set()
         super().data_received(data)
+        if self.on_received is not None:
+            self.on_received()
 
     def send_data(self) -> None:
         self.sent_bytes += sum(map(len, self.protocol.writes))
         super().send_data()
-
-    @property
-    def is_receiving(self) -> bool:
-        """Whether a part of a message has arrived, and its rest has not."""
-        return self.protocol.current_size is not None or len(self.protocol.reader.buffer) > 0
 
     async def heard_within(self, seconds: float) -> bool:
         """Wait until bytes arrive, at most `seconds`; returns whether any did."""

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,13 +82,12 @@ class PendingRequests:
         """Whether this call is pending."""
         return any(call_id in pending.call_ids for pending in self._pending.values())
 
-    def with_calls(self, call_ids: Set[str]) -> list[str]:
-        """The response ids of the pending requests that have one of these calls."""
-        return [
-            response_id
-            for response_id, pending in self._pending.items()
-            if any(call_id in call_ids for call_id in pending.call_ids)
-        ]
+    def frame_of(self, call_id: str) -> str | None:
+        """The response id of the pending frame that has this call and no other."""
+        return next(
+            (name for name, pending in self._pending.items() if pending.call_ids == [call_id]),
+            None,
+        )
 
     def expect(
         self, response_id: str, call_ids: list[str | None], recalls: Sequence[str] = ()

@@ -13,16 +13,15 @@ from pydantic_core import PydanticSerializationError
 from websockets.exceptions import ConnectionClosed
 
 from core import __version__
+from core.aip.chunks import CHUNK_MARK, LEAST_PART, FrameAssembler
 from core.aip.extensions import (
-    ANNOUNCED_FROM,
-    FEATURE_ANSWERING,
     FEATURE_BINARY,
+    FEATURE_CHUNKS,
     FEATURE_METRICS,
     FEATURE_PROGRESS,
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
     FEATURES,
-    Answering,
     ToolsChanged,
     Welcome,
 )
@@ -36,9 +35,11 @@ from core.aip.messages import (
     ServerMessage,
     read_server_frame,
 )
+from core.aip.paced_sender import FrameAbandoned, PacedSender
 from core.broken_text import valid_text, with_valid_text
 from core.device.binary_values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
 from core.device.call_log import MOST_BLOBS
+from core.device.call_records import Facts
 from core.device.frame_runner import MOST_STEPS, Asker, Frame
 from core.device.frames import Received, Step, read_frame
 from core.device.fs.safe_path import shown
@@ -61,6 +62,7 @@ ANNOUNCED = (*sorted(FEATURES), "typed_errors", "parallel_observations", "observ
 _FAULTS_AT_ONCE = 100.0
 _FAULTS_PER_S = 20.0
 _SETTLE_S = 0.1
+_LEFT_OUT = "it had ended, and was cancelled while its answer was being sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,10 @@ class Session:
         self._asker = Asker()
         self._announcing: asyncio.Task[None] | None = None
         self._registered_with: list[Unavailable] = []
+        self._sender = PacedSender(connection)
+        self._parts = FrameAssembler(timing.max_frame_bytes, 2 * timing.max_frame_bytes)
+        # The calls whose answers are being sent, with the response ids of their frames.
+        self._answering: dict[str, str] = {}
 
     async def register(self) -> None:
         """Register with the console and wait for its answer.
@@ -179,7 +185,9 @@ class Session:
             return
         self.features = FEATURES.intersection(welcome.features)
         self._heartbeat_s = welcome.heartbeat_s
-        self._asker = Asker(self.features, self._progress_of if FEATURE_PROGRESS in self.features else None)
+        self._sender.chunked = FEATURE_CHUNKS in self.features
+        progress_of = self._progress_of if FEATURE_PROGRESS in self.features else None
+        self._asker = Asker(self.features, progress_of, self._shorten)
 
     async def serve(self) -> None:
         """Serve the console's frames until the link ends.
@@ -195,16 +203,20 @@ class Session:
                 # A hosted server failed or became available during the registration.
                 self.announce_tools()
             async for data in self._connection:
-                await self._receive(data, pulse.arrival())
+                arrived = pulse.arrival()
+                if not isinstance(data, bytes) or data[:1] != CHUNK_MARK or not self._sender.chunked:
+                    await self._receive(data, arrived)
+                elif whole := await self._take_part(data):
+                    await self._receive(whole, arrived)
         finally:
             self._desk.end(self)
             heartbeat.cancel()
             pulse.stop()
 
-    async def say(self, text: str) -> None:
-        """Send a frame that may be lost if the link has ended."""
+    async def say(self, text: str, *, bulk: bool = False) -> None:
+        """Send a frame that may be lost if the link has ended; `bulk`: one of many."""
         try:
-            await self._connection.send(text)
+            await self._sender.send(text, bulk=bulk)
         except ConnectionClosed:
             return
 
@@ -241,6 +253,20 @@ class Session:
                 metadata=metadata,
             )
             await self.say(beat.model_dump_json())
+
+    async def _take_part(self, part: bytes) -> bytes:
+        """Add a part to its frame; returns the frame with its last part, and nothing before."""
+        try:
+            frame = self._parts.take(part, asyncio.get_running_loop().time())
+        except DeviceError as fault:
+            # Which bytes belong together is no longer known; the console sees why, and asks what was run.
+            log.warning("link ended", reason=fault.message)
+            await self._connection.close(1002, fault.message[:100])
+            return b""
+        if (frame is None or frame.total < LEAST_PART) and not self._faults.spend(len(part)):
+            await self._too_many()
+            return b""
+        return bytes(frame.data) if frame is not None and frame.is_whole else b""
 
     async def _receive(self, data: str | bytes, arrived: float) -> None:
         try:
@@ -293,8 +319,28 @@ class Session:
             log.warning("results not sent, the link is gone", results=len(results))
 
     async def _answer(self, message: ServerMessage, results: list[Result]) -> None:
-        results = [await self._ready(result) for result in results]
-        frames = [frame for result in results for frame in self._blob_frames(result)]
+        response_id = message.response_id or ""
+        call_id = results[0].call_id if len(results) == 1 else None
+        if call_id is None or not response_id:
+            await self._send_answer(message, results)
+            return
+        self._answering[call_id] = response_id
+        try:
+            await self._send_answer(message, results)
+        except FrameAbandoned:
+            short = Facts.of(results[0]).result(call_id, _LEFT_OUT)
+            await self._send_answer(message, [short])
+        finally:
+            self._answering.pop(call_id, None)
+
+    def _shorten(self, call_id: str) -> bool:
+        """Leave out the rest of an answer that is being sent, as its caller cancelled the call."""
+        response_id = self._answering.get(call_id)
+        return response_id is not None and self._sender.abandon(response_id)
+
+    async def _send_answer(self, message: ServerMessage, results: list[Result]) -> None:
+        subject = message.response_id or ""
+        results = [await self._ready(result, subject) for result in results]
         answer = ClientMessage(
             type="command_results",
             status=message.status,
@@ -312,25 +358,10 @@ class Session:
             fault = DeviceError("An id in this frame is no Unicode text", ErrorCode.PROTOCOL_ERROR)
             await self._complain(fault, message.response_id, 0)
             return
-        await self._announce_answer(results, len(said) + sum(map(len, frames)))
-        for frame in frames:
-            await self._connection.send(frame)
-        await self._connection.send(said)
+        await self._sender.send(said, subject=subject)
 
-    async def _announce_answer(self, results: list[Result], size: int) -> None:
-        """Tell the console that these calls have ended, if their answer of `size` bytes takes long."""
-        call_ids = [result.call_id for result in results if result.call_id is not None]
-        if FEATURE_ANSWERING in self.features and size >= ANNOUNCED_FROM and call_ids:
-            await self._connection.send(Answering(call_ids=call_ids, size=size).model_dump_json())
-
-    def _blob_frames(self, result: Result) -> list[bytes]:
-        """The binary frames that go ahead of a result."""
-        if FEATURE_BINARY not in self.features or not isinstance(result, BinaryResult):
-            return []
-        return list(result.blobs.values())
-
-    async def _ready(self, result: Result) -> Result:
-        """A result in the form for this console."""
+    async def _ready(self, result: Result, subject: str) -> Result:
+        """A result in the form for this console; sends its binary frames first."""
         if FEATURE_BINARY not in self.features:
             return plain(result)
         if isinstance(result, BinaryResult) and len(result.blobs) > MOST_BLOBS:
@@ -338,6 +369,9 @@ class Session:
         if not is_ready_for_binary_peer(result):
             # In a thread: hashing megabytes would block the loop.
             result = await asyncio.to_thread(for_binary_peer, result, MOST_BLOBS)
+        if isinstance(result, BinaryResult):
+            for frame in result.blobs.values():
+                await self._sender.send(frame, subject=subject)
         return result
 
     async def _ask_for_session(self, message: ServerMessage) -> None:

@@ -37,10 +37,14 @@ _CONTROL = (CANCEL_COMMAND, RECALL_COMMAND)
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """The features of the console that sent a frame; `progress_of` makes a `Report` if it wants progress."""
+    """The features of the console that sent a frame; `progress_of` makes a `Report` if it wants progress.
+
+    `shorten` leaves out the rest of a call's answer that is being sent; false where none is.
+    """
 
     features: frozenset[str] = frozenset()
     progress_of: Callable[[str], CallProgress] | None = None
+    shorten: Callable[[str], bool] = lambda call_id: False
 
 
 STOCK = Asker()
@@ -246,8 +250,10 @@ class FrameRunner:
         try:
             if command.tool_name == CANCEL_COMMAND:
                 wanted = parameters.get("call_id")
-                answer = {"cancelled": isinstance(wanted, str) and self._router.executor.cancel(wanted)}
-                return _success(command, answer)
+                stopped = isinstance(wanted, str) and (
+                    self._router.executor.cancel(wanted) or asker.shorten(wanted)
+                )
+                return _success(command, {"cancelled": stopped})
             if FEATURE_RECALL not in asker.features:
                 raise BadInput("recall was not agreed on this link", ErrorCode.UNKNOWN_TOOL)
             asked = parameters.get("call_ids")

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.frames import CloseCode
 
@@ -27,10 +26,12 @@ from core.aip.connection_failures import DialFault, StrangerListens, dial_failur
 from core.aip.connector import DialAddress
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
+from core.aip.measured_connection import MeasuredClientConnection
 from core.aip.messages import read_client_frame
 from core.aip.registration import CLAIMS, WRONG_NAME
 from core.aip.resolve import FOR_ONE_OF_SEVERAL_S, addresses_of
 from core.aip.tls import fingerprint_of, pinned_client_context
+from core.aip.transfers import kilobytes
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import UNLISTED, Check, CheckName, CheckState, Device, Health, Listening, Refusal
@@ -64,8 +65,8 @@ class Probe:
     host: str = field(init=False)
     port: int = field(init=False)
     secure: bool = field(init=False)
-    connection: ClientConnection | None = None
-    asking: ClientConnection | None = None
+    connection: MeasuredClientConnection | None = None
+    asking: MeasuredClientConnection | None = None
     addresses: list[str] = field(default_factory=list)
     address: str = ""
 
@@ -75,9 +76,9 @@ class Probe:
         self.host = parts.hostname or ""
         self.port = parts.port or (443 if self.secure else 80)
 
-    def ask(self, *args: Any, **kwargs: Any) -> ClientConnection:
+    def ask(self, *args: Any, **kwargs: Any) -> MeasuredClientConnection:
         """Create the connection for the WebSocket handshake."""
-        self.asking = ClientConnection(*args, **kwargs)
+        self.asking = MeasuredClientConnection(*args, **kwargs)
         return self.asking
 
     @property
@@ -350,15 +351,19 @@ class Doctor:
 
     async def _ping(self, link: DeviceLink) -> Check:
         started = time.perf_counter()
+        before = link.received_bytes
+        connected = f"It is connected from {link.peer}"
         try:
             took = await link.ping(self._within_s)
         except DeviceError as error:
-            return _failed(
-                "reach", error.message, "The link hangs: reconnect, or restart its client.", started
-            )
-        return _passed(
-            "reach", f"It is connected from {link.peer} and answers in {took * 1000:.1f} ms.", started
-        )
+            if not (link.is_open and (came := link.received_bytes - before)):
+                return _failed(
+                    "reach", error.message, "The link hangs: reconnect, or restart its client.", started
+                )
+            rate = f"{kilobytes(came)} kB in {self._within_s:g} s"
+            return _passed("reach", f"{connected} and sends: {rate}, and its answer waits behind.", started)
+        under_way = "".join(f"; it {transfer.words}" for transfer in link.transfers)
+        return _passed("reach", f"{connected} and answers in {took * 1000:.1f} ms{under_way}.", started)
 
     async def _dialled(self, known: KnownDevice) -> list[Check]:
         again = f"Pair {known.name} again with the string it prints."
