@@ -21,7 +21,7 @@ from core.audit.events import LateAnswerReceived
 from core.batch.models import Cell, CellState, Run, RunState
 from core.batch.undo_plan import UndoFate
 from core.dispatch.models import Basis, Verdict
-from core.errors import QuarterdeckError
+from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import Health
 from core.service.console import CellChanged, RunChanged
 from core.service.local_console import LocalConsole
@@ -329,3 +329,15 @@ async def test_windows_are_told_of_a_run_that_is_not_in_memory_any_more(desk: De
                     if isinstance(event, RunChanged) and event.run.id == run:
                         assert event.run.state is RunState.DONE
                         break
+
+
+async def test_the_device_itself_ends_a_command_at_its_timeout_so_that_its_outcome_is_known(
+    desk: Desk, tmp_path: Path
+) -> None:
+    async with device(desk, tmp_path):
+        run = await begin(desk, f"echo begun; sleep 600; echo x >> '{desk.count}'", timeout=0.5)
+        cell = await desk.cell(run)
+    assert cell.result is not None
+    assert cell.result.error is not None
+    assert (cell.result.error.code, cell.state) == (ErrorCode.TIMEOUT, CellState.FAILED)
+    assert desk.ran == 0
