@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import structlog
-from pydantic import ValidationError
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
@@ -60,6 +59,7 @@ from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
 from core.aip.paced_sender import FrameAbandoned, PacedSender, Transfer
 from core.aip.pending_requests import LinkLost, PendingRequests
+from core.aip.recall import TooMuchAtOnce, read_recalled
 from core.aip.transfers import TransferReports, TransferState
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
@@ -355,7 +355,8 @@ class DeviceLink:
 
         Nothing is ever sent twice. If the caller is cancelled, the device continues its work. A device
         without our features takes one frame at a time. `timeout` starts when the whole frame is sent, and
-        does not end the wait for an answer whose bytes come, at `LinkLimits.slowest_per_s` or more.
+        does not end the wait for an answer whose bytes come, at `LinkLimits.slowest_per_s` or more. A device
+        with `terms` keeps `timeout` itself; its answer is waited for a little longer.
         `grounds` are the proofs of the commands, in the same order; only a device with `terms` receives them.
 
         Raises:
@@ -375,9 +376,9 @@ class DeviceLink:
         commands: Sequence[Command],
         timeout: float,
         grounds: Sequence[CommandProof] = (),
-        about: Sequence[str | None] = (),
+        recalls: Sequence[str] = (),
     ) -> list[Result]:
-        """`about`: the calls whose progress the transfer is; by default the commands' own."""
+        """`recalls`: the calls that a recall asks for, whose progress the transfer then is."""
         response_id = new_uuid()
         terms = terms_of(len(commands), grounds, timeout) if FEATURE_TERMS in self.features else ()
         frame = command_frame(commands, self.agent_name, self.session_id, response_id, terms)
@@ -388,11 +389,11 @@ class DeviceLink:
             )
         call_ids = [command.call_id for command in commands]
         if self.features:
-            return await self._exchange(frame, response_id, call_ids, timeout, about or call_ids)
+            return await self._exchange(frame, response_id, call_ids, timeout, recalls)
         self._check_open()
         await self._turns.take(self.name)
         try:
-            return await self._exchange(frame, response_id, call_ids, timeout, call_ids)
+            return await self._exchange(frame, response_id, call_ids, timeout)
         finally:
             self._turns.give()
 
@@ -402,12 +403,12 @@ class DeviceLink:
         response_id: str,
         call_ids: list[str | None],
         timeout: float,
-        about: Sequence[str | None],
+        recalls: Sequence[str] = (),
     ) -> list[Result]:
         self._check_open()
         loop = asyncio.get_running_loop()
-        sent = False
-        pending = self._answers.expect(response_id, call_ids)
+        sent, about = False, recalls or call_ids
+        pending = self._answers.expect(response_id, call_ids, recalls)
         if FEATURE_PROGRESS in self.features:
             self._progress.expect(call_ids)
         try:
@@ -424,8 +425,9 @@ class DeviceLink:
                 )
                 sent = True
                 now = loop.time()
-                time_out.reschedule(now + timeout)
-                self._waits[response_id] = _Wait(time_out, now, timeout, about)
+                patience = timeout + self._grace(call_ids)
+                time_out.reschedule(now + patience)
+                self._waits[response_id] = _Wait(time_out, now, patience, about)
                 return await pending.answer
         except FrameAbandoned:
             raise DeviceError(
@@ -448,6 +450,16 @@ class DeviceLink:
             self._answers.leave(response_id, pending)
             self._progress.forget(call_ids)
             self._reports.forget(about)
+
+    def _grace(self, call_ids: Sequence[str | None]) -> float:
+        """How many seconds longer than a command's timeout its answer is waited for.
+
+        A device with `terms` keeps the timeout itself, from the arrival of the command to its end, and then
+        still answers.
+        """
+        if FEATURE_TERMS not in self.features or all(call_id is None for call_id in call_ids):
+            return 0.0
+        return self._limits.answer_grace_s + 2 * self.latency_s
 
     def _check_open(self) -> None:
         if not self.is_open:
@@ -480,6 +492,8 @@ class DeviceLink:
     async def recall(self, call_ids: Sequence[str], timeout: float) -> dict[str, RecalledResult]:
         """Ask for the state of earlier calls; from then on the device refuses to run those it never saw.
 
+        What the device says after `timeout` seconds is reported as late answers.
+
         Raises:
             DeviceError: as `send_commands`; `protocol_error`: the device has no `recall`; `bad_result`: it
                 does not answer for each call.
@@ -489,20 +503,13 @@ class DeviceLink:
         ask = Command(
             tool_name=RECALL_COMMAND, tool_type="data_collection", parameters={"call_ids": list(call_ids)}
         )
-        [answer] = await self._send_commands([ask], timeout, about=call_ids)
-        if answer.status is not ResultStatus.SUCCESS:
-            fault = read_error_text(answer.error or "no reason given")
-            if fault.code is ErrorCode.TOO_LARGE and len(call_ids) > 1:
-                each = [await self.recall([call_id], timeout) for call_id in call_ids]
-                return {call_id: result for results in each for call_id, result in results.items()}
-            raise DeviceError(
-                f"{self.name} tells nothing of its calls: {fault.message}", ErrorCode.BAD_RESULT
-            )
-        results = answer.result if isinstance(answer.result, dict) else {}
+        [answer] = await self._send_commands([ask], timeout, recalls=call_ids)
+        self._answers.report_not_asked_for(call_ids, answer)
         try:
-            return {call_id: RecalledResult.model_validate(results.get(call_id)) for call_id in call_ids}
-        except ValidationError:
-            raise DeviceError(f"{self.name} says nothing of its calls", ErrorCode.BAD_RESULT) from None
+            return read_recalled(self.name, call_ids, answer)
+        except TooMuchAtOnce:
+            each = [await self.recall([call_id], timeout) for call_id in call_ids]
+            return {call_id: result for results in each for call_id, result in results.items()}
 
     async def announce_pin(self, pin: NextPin) -> None:
         """Have the device accept the console's next certificate as well, by the link that pins the present.

@@ -24,9 +24,11 @@ device's end of the link makes references.
 
 `call_id` is an idempotency key on a Quarterdeck device: the device never runs a command again whose `call_id`
 it has seen; it answers with the first command's result, or waits for that result. `recall` asks for the state
-of calls whose answer was lost. Results are in the memory of the device client only: after its restart the
-answer has the status, the error code, an exit code and an undo id, with the reason under `not_kept`. A device
-that never saw a call answers `never_seen`, and refuses the call from then on.
+of calls whose answer was lost. Results are in the memory of the device client only, the latest 24 MiB: after
+its restart the answer has the status, the error code, an exit code and an undo id, with the reason under
+`not_kept`. An action is known for `RESULTS_KEPT_S`; one that reads, while its result is in memory. A device
+that never saw a call answers `never_seen`, and refuses the call from then on; a device that may have lost its
+record of the call answers with the error `outcome_unknown`.
 """
 
 from __future__ import annotations
@@ -72,6 +74,9 @@ TOOLS_CHANGED_FRAME = "quarterdeck.tools_changed"
 BLOB_KEY = "$blob"
 TEXT_BLOB = "text/plain; charset=utf-8"
 
+# How long a device that has `recall` knows an action, in seconds.
+RESULTS_KEPT_S = 48 * 3600.0
+
 _HEAD_BYTES = 4
 _MOST_HEAD = 4096
 
@@ -84,7 +89,8 @@ class _Extension(BaseModel):
 class CommandOptions(_Extension):
     """The options of one command, sent to a device that has the feature `terms`.
 
-    `deadline_s` counts from the frame's arrival; the device itself then stops the command. `digest` is the
+    `deadline_s` counts from the frame's arrival to the command's end, with the wait for its turn and without
+    the way of the answer; the device itself then stops the command. `digest` is the
     digest of the permitted request. `approval` is the operator's signed statement, if policy required it.
     """
 

@@ -25,6 +25,7 @@ class LinkLimits:
     requests that wait for a device that takes one frame at a time. `door_*` bound the connections that have
     not registered yet: in total, and from one remote address. `returns_*` bound how often one device
     registers, because each registration is written to the journal and the tools are listed again.
+    `answer_grace_s` is how long after a command's timeout a device that keeps it may still answer.
     A frame may take longer than its command as long as it comes: `slowest_per_s` is how many bytes of it must
     pass in a second, on average. Transfers are reported every `transfer_report_s`.
     `register_bytes` bounds the registration frame, whose metadata is stored as long as the link exists.
@@ -52,6 +53,7 @@ class LinkLimits:
     door_most_of_one: int = 64
     returns_burst: float = 60.0
     returns_per_s: float = 0.5
+    answer_grace_s: float = 5.0
     slowest_per_s: float = 1000.0
     transfer_report_s: float = 1.0
 

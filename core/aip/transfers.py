@@ -55,13 +55,15 @@ class TransferReports:
                 continue
             self._last[call_id] = now
             way = "sent" if state.outgoing else "of the answer received"
+            # A device sends nothing of an answer before the command has ended.
+            ran = "" if state.outgoing else "; it ran"
             progress = Progress(
                 call_id=call_id,
                 seq=next_seq(call_id),
                 # Whole kB: people read these numbers.
                 done=round(state.done / 1000),
                 total=round(state.total / 1000),
-                unit=f"kB {way}{_at(state.rate)}",
+                unit=f"kB {way}{_at(state.rate)}{ran}",
             )
             self._report(progress)
 

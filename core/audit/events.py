@@ -872,13 +872,28 @@ class ResultRecorded(CommandEvent):
 
 @_event
 class LateAnswerReceived(CommandEvent):
-    """An answer that came after its command's outcome was recorded, sanitized."""
+    """An answer that came after its command's outcome was recorded, sanitized.
+
+    `outcome` is the result of the command from now on, without the fields `result` and `evidence`, which are
+    those of the event; None if the answer changes nothing, because the outcome was not unknown or the answer
+    is wrong. `recalled`: the device was asked for it. `never_seen`: it never saw the command, and refuses it.
+    """
 
     kind = Kind.LATE_ANSWER_RECEIVED
     result: Any = None
     error: Any = None
     evidence: list[Json] = field(default_factory=list)
     problem: Any = None
+    outcome: Json | None = None
+    recalled: bool = False
+    never_seen: bool = False
+
+    @property
+    def settled(self) -> Json | None:
+        """The result of the command from now on, as JSON; None if the answer changes nothing."""
+        if self.outcome is None:
+            return None
+        return {**self.outcome, "result": self.result, "evidence": self.evidence}
 
 
 @_event

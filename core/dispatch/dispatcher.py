@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +66,7 @@ from core.dispatch.entries import (
 )
 from core.dispatch.evidence import EvidenceTaker, StaleTargetError
 from core.dispatch.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
-from core.dispatch.models import Basis, CommandResult, CommandStage
+from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
 from core.dispatch.outcome import BROKEN_TEXT, conclude, failure_in, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
@@ -107,8 +108,13 @@ class Dispatcher:
         redactor: Redactor,
         live_secrets: LiveSecrets,
         ui_on_own_computer: bool = False,
+        on_unknown: Callable[[str, str], None] = lambda device, call_id: None,
     ) -> None:
-        """`ui_on_own_computer`: allow UI commands on the screen that shows the console itself; for tests."""
+        """`ui_on_own_computer`: allow UI commands on the screen that shows the console itself; for tests.
+
+        `on_unknown` gets the device and the id of each call that ended with an unknown outcome.
+        """
+        self._on_unknown = on_unknown
         self._own_screen = ui_on_own_computer
         self._devices = devices
         self._policy = policy
@@ -559,6 +565,8 @@ class Dispatcher:
             # No journal entry can hold this answer. Record that it came, and why it is not stored.
             result = unusable(command.shown, decision, error, [], result.duration_ms)
             self._journal.note_late([outcome_entry(command, result)])
+        if result.verdict is Verdict.UNKNOWN and command.request.purpose is not Purpose.LIVE_VIEW:
+            self._on_unknown(result.device, result.call_id)
         return result
 
     def _refuse(self, attempt: Attempt, error: QuarterdeckError) -> CommandResult:

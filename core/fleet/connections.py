@@ -29,6 +29,7 @@ from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.link_server import CAME_BACK
 from core.aip.resumable_link import ResumableLink
 from core.audit.events import ListeningChanged
+from core.backoff import Backoff
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError, Refused
@@ -43,7 +44,8 @@ from core.fleet.models import Check, Health, Listening, Machine
 from core.fleet.paired_machines import PairedMachines
 from core.fleet.registration import StockDevice, arrival_of, is_stock
 from core.fleet.rejected_connections import RejectedConnections
-from core.tasks import TaskGroupOwner
+from core.fleet.tool_catalog import LISTING_IS_LATE
+from core.tasks import TaskGroupOwner, set_within
 
 # Our device client sends a heartbeat every `heartbeat_s`; a stock client every two minutes, not configurable.
 STOCK_HEARTBEAT_S = 120.0
@@ -88,17 +90,24 @@ COMES_BACK_WITHIN_S = 60.0
 LOOK_EVERY_S = 1.0
 # Each listing is journalled, so a device that reports changed tools without end is rate-limited.
 LISTINGS_AT_ONCE, LISTINGS_PER_S = 8.0, 0.2
+# The first and the longest pause before the tools of a device are listed again that did not list them.
+LIST_AGAIN_FIRST_S, LIST_AGAIN_LATEST_S = 2.0, 60.0
 WAITS = "waits for it to dial in"
 
 
 @dataclass(slots=True)
 class _Live:
-    """One link. `introducing` is set while its tools are listed; `listings` limits the rate of listings."""
+    """One link. `introducing` is set while its tools are listed; `listings` limits the rate of listings.
+
+    `introduced`: it was asked for its tools. `wanted` is set when the list is to be read again now.
+    """
 
     link: DeviceLink
     channel: WebSocketCommandDispatcher
     introducing: bool = False
-    again: bool = False
+    introduced: bool = False
+    wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    backoff: Backoff = field(default_factory=lambda: Backoff(LIST_AGAIN_FIRST_S, LIST_AGAIN_LATEST_S))
     listings: TokenBucket = field(default_factory=lambda: TokenBucket(LISTINGS_AT_ONCE, LISTINGS_PER_S))
 
 
@@ -126,9 +135,14 @@ class DeviceConnections:
         machines: Mapping[str, Machine] = MappingProxyType({}),
         certificates: CertificateRecord | None = None,
         limits: LinkLimits = LinkLimits(),
+        *,
+        on_introduced: Callable[[str], None] = lambda name: None,
+        on_disconnected: Callable[[str], None] = lambda name: None,
     ) -> None:
         """`machines` are those that the journal has bound pairings to, `certificates` what it has of those.
 
+        `on_introduced` gets the name of each device that has connected, once it was asked for its tools, and
+        `on_disconnected` that of a device whose name another machine may have from now on.
         `on_progress` gets a device's name and its progress report on a call; `on_late` its name and an
         answer that came after the console had given up on the call."""
         self._fleet = fleet
@@ -137,6 +151,8 @@ class DeviceConnections:
         self._tasks = tasks
         self._tell_progress = on_progress
         self._limits = limits
+        self._on_introduced = on_introduced
+        self._on_disconnected = on_disconnected
         self._live: dict[str, _Live] = {}
         # A device's previous link: answers that it still owes may come over the next link.
         self._previous: dict[str, DeviceLink] = {}
@@ -264,6 +280,11 @@ class DeviceConnections:
         except QuarterdeckError as error:
             log.error("where it is listened could not be recorded", error=error.message, **event.body())
 
+    def link(self, name: str) -> DeviceLink | None:
+        """The present link of a device."""
+        live = self._live.get(name)
+        return live.link if live is not None else None
+
     def know(self, name: str) -> None:
         """Show a device in the fleet as the registry describes it."""
         known = self._registry.get(name)
@@ -331,6 +352,7 @@ class DeviceConnections:
         """End a device's link and stop dialling it; `why` is shown to operators."""
         self._lost_at.pop(name, None)
         # The next device of this name may be another machine: it must not be asked about this device's calls.
+        self._on_disconnected(name)
         resumable = self._resumable.pop(name, None)
         if resumable is not None:
             resumable.close(why)
@@ -378,6 +400,9 @@ class DeviceConnections:
     async def close(self) -> None:
         """End every link and stop listening."""
         self._ending = True
+        for resumable in self._resumable.values():
+            # Calls that wait for a lost device end now, as unknown; the next service asks about them.
+            resumable.close("the console ends")
         connectors, self._connectors = self._connectors, {}
         # Concurrently: each hanging connector takes its whole timeout.
         await asyncio.gather(*map(self._stop, connectors.values()))
@@ -439,33 +464,62 @@ class DeviceConnections:
 
     async def _introduce(self, live: _Live) -> None:
         """List a device's tools; requests that come meanwhile cause one further listing in all."""
+        live.wanted.set()
         if live.introducing:
-            live.again = True
             return
         live.introducing = True
         try:
-            while True:
+            while live.wanted.is_set() and self._is_live(live):
                 if not live.listings.spend(0):
                     await asyncio.sleep(1 / LISTINGS_PER_S)
-                live.again = False
-                await self._introduce_once(live)
-                if not live.again or self._live.get(live.link.name) is not live:
-                    return
+                live.wanted.clear()
+                listed = await self._introduce_once(live)
+                if not live.introduced:
+                    live.introduced = True
+                    self._on_introduced(live.link.name)
+                # The heartbeats of a stock device cause its next listing.
+                if not listed and not is_stock(live.link) and self._is_live(live):
+                    self._tasks.spawn(
+                        f"list the tools of {live.link.name} later", self._introduce_later(live)
+                    )
         finally:
             live.introducing = False
 
-    async def _introduce_once(self, live: _Live) -> None:
+    async def _introduce_later(self, live: _Live) -> None:
+        """List a device's tools again after a pause, unless that was wanted meanwhile."""
+        live.backoff.fail()
+        if not await set_within(live.wanted, live.backoff.wait()) and self._is_live(live):
+            await self._introduce(live)
+
+    def _is_live(self, live: _Live) -> bool:
+        return self._live.get(live.link.name) is live
+
+    def _is_late(self, live: _Live) -> None:
+        if self._is_live(live) and self._fleet.channel(live.link.name) is None:
+            self._of_no_use(live, f"its list of tools is awaited for more than {LISTING_IS_LATE:g} s")
+
+    def _of_no_use(self, live: _Live, why: str) -> None:
+        if self._is_live(live):
+            reason = f"connected, but of no use yet: {why}"
+            self._fleet.lost(live.link.name, None, reason, Health.OFFLINE)
+
+    async def _introduce_once(self, live: _Live) -> bool:
+        """List a device's tools once; false if that failed."""
         link = live.link
+        late = asyncio.get_running_loop().call_later(LISTING_IS_LATE, self._is_late, live)
         try:
             arrival = arrival_of(link, live.channel)
-            await self._fleet.arrived(link.name, arrival, lambda: self._live.get(link.name) is live)
-            if is_stock(link):
-                self._fleet.addressed(link.name, link.agent_name)
+            await self._fleet.arrived(link.name, arrival, lambda: self._is_live(live))
         except QuarterdeckError as error:
             log.warning("a device could not be taken in", device=link.name, problem=error.message)
-            if self._live.get(link.name) is live:
-                why = f"connected, but of no use yet: {error.message}"
-                self._fleet.lost(link.name, None, why, Health.OFFLINE)
+            self._of_no_use(live, error.message)
+            return False
+        finally:
+            late.cancel()
+        live.backoff.reset()
+        if is_stock(link):
+            self._fleet.addressed(link.name, link.agent_name)
+        return True
 
     def _lost(self, link: DeviceLink, reason: str) -> None:
         live = self._live.get(link.name)

@@ -36,6 +36,7 @@ from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import UNLISTED, Check, CheckName, CheckState, Device, Health, Listening, Refusal
 from core.fleet.paired_machines import ANOTHER
+from core.fleet.registration import is_stock
 from core.fleet.rejected_connections import RejectedConnections
 from core.text import escape_hidden, shorten_middle
 
@@ -346,7 +347,7 @@ class Doctor:
                 _machine_of(device),
                 _protocol_of(link, device),
                 *_version_of(link),
-                _tools_of(device),
+                _tools_of(device, link),
                 *_clock(device),
             ]
         if known.direction == "out":
@@ -489,14 +490,17 @@ def _machine_of(device: Device) -> Check:
     return Check(name="machine", state=CheckState.SKIPPED, found=finding)
 
 
-def _tools_of(device: Device) -> Check:
+def _tools_of(device: Device, link: DeviceLink | None = None) -> Check:
     """Whether the device's tools are listed; names hosted servers that are not ready, with the reason."""
     if device.health not in _ANSWERS:
+        # Before the first list, only the link knows which client it is.
+        stock = is_stock(link) if link is not None else not device.features
         next_step = (
             "Start the MCP server of its agent on the device, or name another agent: quarterdeck devices set "
             f"{device.name} --agent AGENT. Then: quarterdeck devices reconnect {device.name}."
-            if not device.features
-            else f"See the log of its client, then: quarterdeck devices reconnect {device.name}."
+            if stock
+            else "Its tools are asked for again while the link lives. See the log of its client; to ask now: "
+            f"quarterdeck devices reconnect {device.name}."
         )
         return _failed("tools", f"{_bounded(device.reason) or 'Its tools are not listed'}.", next_step)
     servers = [row for row in device.unavailable if row.reason.startswith(HOSTED) or row.tool == UNLISTED]

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import structlog
 
 from core import __version__
+from core.aip.device_link import DeviceLink
 from core.aip.extensions import Progress
 from core.aip.limits import LinkLimits
 from core.approvals.models import Approval
@@ -22,14 +23,16 @@ from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
 from core.audit.entries import Kind, NewEntry
 from core.audit.events import PolicyBroken, PolicyLoaded, ServiceStarted, ServiceStopped, SettingsAccepted
 from core.audit.journal import Journal
+from core.audit.projection import keep_values
 from core.audit.query import quoted
 from core.batch.execution import Environment
+from core.batch.history import rebuild_run
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.debounce import Coalescer
 from core.device.config import DeviceConfig
 from core.dispatch.dispatcher import Dispatcher
-from core.dispatch.late_results import LateResults
+from core.dispatch.late_results import LateResults, Settled
 from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, QuarterdeckError
@@ -82,6 +85,7 @@ from core.service.recovery import Recovered, grants_before, recover
 from core.service.reserve import Kept, Reserve, take_over
 from core.service.run_devices import RunDevices
 from core.service.trusted import Trusted, read_trusted
+from core.service.unknown_calls import UnknownCalls
 from core.tasks import TaskGroupOwner
 
 # Seconds. Once the links are closed, only bookkeeping remains before the runs end.
@@ -133,6 +137,7 @@ class Service:
         self._lock = lock
         self._journal_changes: Coalescer[str] = Coalescer(self._tell_journal)
         self._agent_changes: Coalescer[str] = Coalescer(self._tell_agent)
+        self._late_changes: Coalescer[str] = Coalescer(self._read_changed_run)
         self._put_together()
         self._unwatch = journal.watch(self._committed)
         self._log_masks = contextlib.ExitStack()
@@ -149,6 +154,7 @@ class Service:
             agents=self.agents,
         )
         self.live_secrets = LiveSecrets()
+        self.unknown_calls = UnknownCalls(self.tasks)
         self.fleet = Fleet(journal, self.policy, self._pins, self._tell_device, self.live_secrets)
         self.redactor = Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names))
         self.dispatcher = Dispatcher(
@@ -160,6 +166,7 @@ class Service:
             redactor=self.redactor,
             live_secrets=self.live_secrets,
             ui_on_own_computer=self.settings.ui_actions_on_this_computer,
+            on_unknown=self.unknown_calls.add,
         )
         runs = Environment(self.dispatcher, journal, self.approvals, RunDevices(self.fleet), self._tell_cell)
         self.runner = Runner(runs, self.tasks, self._tell_run, self.dispatcher.redacted)
@@ -169,7 +176,14 @@ class Service:
         self.agent_activity = AgentActivity(journal)
         self.agent_requests = AgentRequests(self.runner, journal, self.redactor.digest)
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
-        self._late_answers = LateResults(journal, self.tasks, self.live_secrets)
+        self._late_answers = LateResults(
+            journal,
+            self.tasks,
+            self.live_secrets,
+            self.unknown_calls.answered,
+            self._settled_late,
+            self.unknown_calls.from_earlier_service,
+        )
         self.progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
         self._open_the_ways_to_devices()
 
@@ -187,6 +201,8 @@ class Service:
             self._machines,
             self._certificates,
             LinkLimits(heartbeat_s=self.settings.heartbeat_s, register_s=self.settings.connect_timeout_s),
+            on_introduced=self.unknown_calls.connected,
+            on_disconnected=self.unknown_calls.forget,
         )
         self.this_computer = ThisComputer(
             self.fleet,
@@ -199,7 +215,9 @@ class Service:
             self._take_progress,
             self.links.refused,
             self._late_answers.take,
+            self.unknown_calls.connected,
         )
+        self.unknown_calls.begin(self._link_of, self._late_answers)
 
     @classmethod
     async def open(cls, home: Home, *, stay: bool = False) -> Service:
@@ -258,6 +276,7 @@ class Service:
             if (await self.journal.query(f"kind:{Kind.RUN_FINISHED} run:{quoted(run)}", limit=1)).entries:
                 self.policy.grants.end_run(run)
         self.runner.next_number = await self._next_run_number()
+        await self.unknown_calls.restore(self.journal)
         self.fleet.add(NAME, list(self.settings.this_computer_tags))
         if self.settings.this_computer == "in-process":
             await self.this_computer.start_in_process()
@@ -273,6 +292,33 @@ class Service:
             self.fleet.remember(name, then)
         self.links.tell_certificates()
         self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
+
+    def _link_of(self, device: str) -> DeviceLink | None:
+        return self.this_computer.link if device == NAME else self.links.link(device)
+
+    def _settled_late(self, settled: Settled) -> None:
+        """Take over what a late answer tells of a command."""
+        if settled.run is None or self.runner.answered_late(settled.run, settled.result):
+            return
+        self.ended_runs.changed(settled.run)
+        self._late_changes.mark(settled.run)
+
+    def _read_changed_run(self, run: str) -> None:
+        self.tasks.spawn(f"read {run} again", self._tell_changed_run(run))
+
+    async def _tell_changed_run(self, run: str) -> None:
+        """Publish an ended run that is not in memory, after a late answer has changed it."""
+        if not self.hub:
+            return
+        await self.journal.settle()
+        try:
+            changed = await self.journal.fold_run(
+                run, lambda entries: rebuild_run(keep_values(entries, lambda entry, value: None))
+            )
+        except QuarterdeckError as error:
+            log.warning("a run cannot be read again", run=run, reason=error.message)
+            return
+        self.hub.publish(RunChanged(run=changed.summary))
 
     def record_stop(self, entry: NewEntry) -> Kept:
         """Record what was stopped, and is stopped already, in the journal or in the reserve."""
@@ -323,6 +369,7 @@ class Service:
         self._unwatch()
         self._journal_changes.close()
         self._agent_changes.close()
+        self._late_changes.close()
         try:
             await self.journal.close()
         finally:
