@@ -371,7 +371,7 @@ class HealthChange(FrozenModel):
 class DeviceDetails(FrozenModel):
     """The data of the device page; lists are oldest first.
 
-    `fingerprint` is the certificate of whoever listens: the device, or this console. `accepted` are the
+    `fingerprint` is the certificate of the listening side: the device, or this console. `accepted` are the
     certificates of this console that a device accepts.
     """
 
