@@ -67,7 +67,7 @@ _OPERATORS = TypeAdapter(list[Operator])
 
 
 def read_copy(path: Path) -> list[Operator] | None:
-    """The operators that a home's `operators.json` names, which anyone may have written; None without a file.
+    """The operators that a home's `operators.json` names; None without it. Any program may have written it.
 
     Raises:
         BadInput: it cannot be read, or does not have the form that the service writes.
