@@ -236,6 +236,10 @@ class Desktop(ABC):
         own = [one for one in await self.windows() if one.process_id == control.process_id]
         return next((one for one in own if one.active), own[-1] if own else None)
 
+    async def processes_called(self, name: str) -> set[int]:
+        """The processes whose programs call themselves by this name, whatever their files are called."""
+        return set()
+
     @abstractmethod
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """The controls in `scope`; each root is a program or a window."""

@@ -35,13 +35,14 @@ async def named_window(desktop: Desktop, arguments: Mapping[str, Any]) -> Window
     if window_id is None and program is None:
         return None
     windows = await desktop.windows()
+    own = await _of_program(desktop, windows, program) if program is not None else windows
     if window_id is None:
-        return _of_program(windows, str(program))
+        return _only(windows, own, str(program))
     window = next((one for one in windows if same_id(one.id, window_id)), None)
     if window is None:
         raise stale(f"The window {window_id[:60]}")
-    if program is not None and not _is_called(window, program):
-        raise BadInput(f"{described(window)} is not a window of {program[:60]!r}")
+    if window not in own:
+        raise BadInput(f"{described(window)} is not a window of {str(program)[:60]!r}")
     return window
 
 
@@ -137,8 +138,15 @@ def same_id(first: str, second: str) -> bool:
         return first == second
 
 
-def _of_program(windows: list[Window], program: str) -> Window:
-    own = [one for one in windows if _is_called(one, program) and not one.is_popup]
+async def _of_program(desktop: Desktop, windows: list[Window], program: str) -> list[Window]:
+    if own := [one for one in windows if _is_called(one, program)]:
+        return own
+    processes = await desktop.processes_called(program)
+    return [one for one in windows if one.process_id in processes]
+
+
+def _only(windows: list[Window], own: list[Window], program: str) -> Window:
+    own = [one for one in own if not one.is_popup]
     if not own:
         there = sorted({one.process_name for one in windows if one.process_name})
         known = ", ".join(there[:_LISTED]) or "none"

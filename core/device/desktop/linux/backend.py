@@ -118,6 +118,13 @@ class LinuxDesktop(Desktop):
         around = [one for one in own if centre and one.visible and one.box.holds(*centre)]
         return next((one for one in own if one.active), next(reversed(around or own), None))
 
+    async def processes_called(self, name: str) -> set[int]:
+        """See `Desktop`."""
+        try:
+            return {one.process_id for one in await self._named(await self._programs(), name)}
+        except (BadInput, DeviceError):
+            return set()
+
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """See `Desktop`."""
         return await _read_all(await self._walking(bounds), await self._scoped(scope))
