@@ -182,6 +182,8 @@ class CardViews:
     ) -> tuple[Screenshot | None, str]:
         """A picture of now, and what is wrong with it or why there is none."""
         request = command.request
+        if named is None and targets_point(command.tool.tool_name):
+            return None, "the picture that this point is in is not known here"
         try:
             picture = await self._taken(request, {} if named is None else named.parameters)
             if control is not None and picture.shown_part(control.box) is None and _has_monitors(command):
@@ -196,7 +198,7 @@ class CardViews:
             keep_picture(self._journal, command, picture, ON_CARD)
             return picture, ""
         keep_picture(self._journal, command, picture, ON_CARD, card=named.blob, why=changed)
-        return picture, f"it is not as in the picture that the click names: {changed}"
+        return picture, f"at the point it is not as in the picture that the click names: {changed}"
 
     async def _taken(self, request: CommandRequest, parameters: dict[str, Any]) -> Screenshot:
         read = partial(self._reads.picture, request, parameters, cancelled=_never)

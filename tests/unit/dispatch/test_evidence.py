@@ -54,6 +54,7 @@ class Screen:
     def __init__(self) -> None:
         self.label = "Save"
         self.at = (100, 80)
+        self.size = (400, 300)
         self.caret = False
         self.clock = "12:00"
         self.broken = ""
@@ -63,7 +64,7 @@ class Screen:
         if self.broken:
             return Result(status=ResultStatus.FAILURE, error=self.broken)
         self.taken += 1
-        image = Image.new("RGB", (400, 300), "#20242c")
+        image = Image.new("RGB", self.size, "#20242c")
         draw = ImageDraw.Draw(image)
         x, y = self.at
         draw.rectangle((x, y, x + 80, y + 30), "#3d6fe0")
@@ -75,10 +76,10 @@ class Screen:
         image.save(out, "PNG")
         return {
             "image": {"media_type": "image/png", "data_base64": base64.b64encode(out.getvalue()).decode()},
-            "width": 400,
-            "height": 300,
+            "width": self.size[0],
+            "height": self.size[1],
             "scale": 1.0,
-            "screen_box": {"x": 0, "y": 0, "width": 400, "height": 300},
+            "screen_box": {"x": 0, "y": 0, "width": self.size[0], "height": self.size[1]},
             "observation": f"ref-{self.taken}",
         }
 
