@@ -165,7 +165,9 @@ class Reader:
         )
         return int(role[0]), list(states[0])
 
-    async def control(self, ref: Ref, program: Program, where: Where, seen: Cached, detail: Detail) -> Control:
+    async def control(
+        self, ref: Ref, program: Program, where: Where, seen: Cached, detail: Detail
+    ) -> Control:
         """A control, in the detail wanted.
 
         Raises:
