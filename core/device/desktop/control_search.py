@@ -106,9 +106,7 @@ def the_one(found: Found[Control]) -> Control:
     if not found.controls:
         raise BadInput(not_there(found), ErrorCode.NOT_FOUND)
     listed = "; ".join(listed_text(one) for one in found.controls[:_CANDIDATES])
-    raise BadInput(
-        f"{len(found.controls)} controls fit {found.wanted}; use control_id with one of: {listed}"
-    )
+    raise BadInput(f"{len(found.controls)} controls fit {found.wanted}; use control_id with one of: {listed}")
 
 
 def not_there(found: Found[Control]) -> str:

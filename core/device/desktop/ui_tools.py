@@ -8,8 +8,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from core.controls import SEARCHED, fitting, program_of
-from core.device.desktop.interface import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
+from core.controls import program_of
+from core.device.desktop.control_search import Wanted, the_one
+from core.device.desktop.interface import Box, Button, Control, Desktop, Scope, Window
 from core.device.desktop.key_chords import parse_chord
 from core.device.desktop.target_window import (
     active_window,
@@ -23,9 +24,6 @@ from core.device.observations import ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode
 
 _LONGEST_TEXT = 20_000
-_CANDIDATES = 10
-# As long as for `get_ui_tree`: the console, which reads it to compare the target, must see the same controls.
-_SEARCHED = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +32,6 @@ class UiTools:
 
     desktop: Desktop
     observations: ObservationStore
-
-    async def tree(self, scope: Scope, depth: int, max_nodes: int) -> dict[str, Any]:
-        """`get_ui_tree`."""
-        found = await self.desktop.tree(scope, Bounds(depth=depth, nodes=max_nodes))
-        return {
-            "tree": [root.as_dict() for root in found.roots],
-            "nodes": len(found.all()),
-            "truncated": found.truncated,
-            "not_answering": found.not_answering,
-        }
 
     async def windows(self, process: str | None, title: str | None) -> dict[str, Any]:
         """`list_windows`."""
@@ -203,7 +191,7 @@ class UiTools:
             )
         else:
             scope = Scope(program) if only is None else Scope(window_id=only.id)
-            control = the_one(await self.desktop.tree(scope, _SEARCHED), role, name)
+            control = the_one(await self.desktop.find(scope, Wanted(role, name)))
         shown_in = await self._shown_in(control)
         if only is not None:
             check_inside(control, shown_in, only)
@@ -249,27 +237,6 @@ class UiTools:
             return []
 
 
-def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
-    """The only control with a role and a name; controls that are not showing count only if no other fits.
-
-    Raises:
-        BadInput: none or several fit; the message lists at most ten candidates.
-    """
-    wanted = f"{role or 'control'} {name!r}" if name is not None else str(role)
-    found = fitting(tree.all(), role, name)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        near = [one for one in tree.all() if role is None or one.role.lower() == role.lower()]
-        listed = "; ".join([_listed(one) for one in near if one.name][:_CANDIDATES])
-        cut = " (not every control was read)" if tree.truncated else ""
-        raise BadInput(
-            f"No {wanted} is there{cut}. There is: {listed or 'nothing like it'}", ErrorCode.NOT_FOUND
-        )
-    listed = "; ".join(_listed(one) for one in found[:_CANDIDATES])
-    raise BadInput(f"{len(found)} controls fit {wanted}; use control_id with one of: {listed}")
-
-
 def window_as_dict(window: Window) -> dict[str, Any]:
     """A window as it appears in a result."""
     return {
@@ -287,11 +254,6 @@ def window_as_dict(window: Window) -> dict[str, Any]:
 
 def _named(control: Control) -> str:
     return f"The {control.role} {control.name!r}" if control.name else f"The {control.role}"
-
-
-def _listed(control: Control) -> str:
-    place = f" at {control.box.x},{control.box.y}" if control.box else ""
-    return f"{control.role} {control.name!r}{place} ({control.id})"
 
 
 def _screen_of(box: Box | None, monitors: list[Box]) -> int | None:
