@@ -22,7 +22,7 @@ _MOST_MATCHES = 20
 _PAUSE_S, _PAUSE_LOOKS = 0.2, 2.0
 # Kept for the answer.
 _ANSWER_S = 0.5
-_NOT_THERE = (ErrorCode.NOT_FOUND, ErrorCode.STALE_OBSERVATION)
+_NOT_THERE = (ErrorCode.CONTROL_NOT_FOUND, ErrorCode.STALE_OBSERVATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +128,4 @@ def _not_in_time(
     why = f"{hidden[0].role} {hidden[0].name!r} is not showing" if hidden else not_there(found)
     if fault is not None:
         why = fault.message
-    return DeviceError(f"Nothing appeared within {seconds}. {why}", ErrorCode.NOT_FOUND)
+    return DeviceError(f"Nothing appeared within {seconds}. {why}", ErrorCode.CONTROL_NOT_FOUND)
