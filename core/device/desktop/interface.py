@@ -175,6 +175,14 @@ class Tree:
         return found
 
 
+def found_in(tree: Tree, wanted: Wanted, *, showing: bool = False) -> Found[Control]:
+    """The search of controls that were read; `showing`: of those on the screen only."""
+    controls = [one for one in tree.all() if not showing or SHOWING in one.states]
+    fit = wanted.fitting(controls)
+    near = [] if fit else nearest(controls, wanted)
+    return Found(wanted, fit, near, not tree.truncated, tree.not_answering)
+
+
 @dataclass(slots=True)
 class Hidden:
     """The areas to redact in a picture, and the programs that could not be searched for them."""
@@ -249,11 +257,7 @@ class Desktop(ABC):
 
         Every system may read all controls for it; one that can find a control without that does.
         """
-        tree = await self.tree(scope, SEARCHED_BOUNDS)
-        controls = [one for one in tree.all() if not showing or SHOWING in one.states]
-        fit = wanted.fitting(controls)
-        near = [] if fit else nearest(controls, wanted)
-        return Found(wanted, fit, near, not tree.truncated, tree.not_answering)
+        return found_in(await self.tree(scope, SEARCHED_BOUNDS), wanted, showing=showing)
 
     @abstractmethod
     async def control(self, control_id: str) -> Control:
