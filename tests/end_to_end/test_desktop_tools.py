@@ -168,7 +168,7 @@ async def test_what_cannot_be_pressed_says_why_and_what_there_is(device: Device,
     assert several.startswith("control_ambiguous: 2 controls fit")
     assert several.count("(at-") == 2
     none = await device.refused("click_element", process_name=PROCESS, role="push button", name="Launch")
-    assert none.startswith("not_found: ")
+    assert none.startswith("control_not_found: ")
     assert "'Count up'" in none
     off = await device.control("Out of order")
     assert "is disabled" in await device.refused("click_element", control_id=off["id"])

@@ -43,6 +43,14 @@ class Thing:
     lies: dict[str, tuple[str, list[Any]]] = field(default_factory=dict)
 
 
+def _nothing() -> None:
+    pass
+
+
+def _words(states: int) -> list[int]:
+    return [states & 0xFFFFFFFF, states >> 32]
+
+
 class Program:
     """Answers for its objects and remembers what it was asked; `mute` are members that get no answer."""
 
@@ -52,11 +60,16 @@ class Program:
         self.asked: list[tuple[str, str]] = []
         self.on_call: Callable[[str, str], None] = lambda path, member: None
         self.mute: set[tuple[str, str]] = set()
+        self.deaf = False
         # Name and version, and whether places inside the window are all it knows, as GTK 4.
         self.toolkit = ("", "")
         self.knows_no_screen = False
         self.has_cache = True
         self.done: list[tuple[str, int]] = []
+        # What an action does, by its object; done before the action is answered, if it is.
+        self.on_action: dict[str, Callable[[], None]] = {}
+        # What scrolling to an object does; `ScrollTo` is not supported for others.
+        self.on_scroll: dict[str, Callable[[], None]] = {}
 
     @property
     def name(self) -> str:
@@ -75,17 +88,22 @@ class Program:
         """Answer one call."""
         if message.message_type is not MessageType.METHOD_CALL:
             return False
-        member = message.body[1] if message.member == "Get" else message.member
-        self.asked.append((message.path, member))
-        self.on_call(message.path, member)
-        if (message.path, member) in self.mute:
-            return True
+        path = str(message.path)
+        member = str(message.body[1] if message.member == "Get" else message.member)
+        self.asked.append((path, member))
+        self.on_call(path, member)
         if member == "DoAction":
-            self.done.append((message.path, message.body[0]))
+            self.done.append((path, message.body[0]))
+            self.on_action.get(path, _nothing)()
+        if (path, member) in self.mute or self.deaf:
+            return True
+        if member == "ScrollTo" and path in self.on_scroll:
+            self.on_scroll[path]()
+            return Message.new_method_return(message, "b", [True])
         if member == "GetItems" and self.has_cache:
             items = [self._item(path) for path in self._things]
             return Message.new_method_return(message, "a((so)(so)(so)iiassusau)", [items])
-        thing = self._things.get(message.path)
+        thing = self._things.get(path)
         if thing is None:
             return Message.new_error(message, "org.freedesktop.DBus.Error.UnknownObject", "gone")
         signature, body = self._answer(message, thing, member)
@@ -104,7 +122,7 @@ class Program:
     def _item(self, path: str) -> list[Any]:
         thing = self._things[path]
         count = len(thing.children) if thing.counts_children else -1
-        rest = [self._interfaces(thing), thing.name, thing.role, "", [thing.states, 0]]
+        rest = [self._interfaces(thing), thing.name, thing.role, "", _words(thing.states)]
         return [self._ref(path), self._ref(ROOT), self._ref(ROOT), 0, count, *rest]
 
     def _filtered(self, thing: Thing, wanted: list[int], most: int) -> tuple[str, list[Any]]:
@@ -130,7 +148,7 @@ class Program:
         extents = (0, 0, *thing.extents[2:]) if self.knows_no_screen and not of_window else thing.extents
         known: dict[str, tuple[str, list[Any]]] = {
             "GetRole": ("u", [thing.role]),
-            "GetState": ("au", [[thing.states, 0]]),
+            "GetState": ("au", [_words(thing.states)]),
             "Parent": ("(so)", [self._parent(str(message.path))]),
             "ToolkitName": ("s", [self.toolkit[0]]),
             "Version": ("s", [self.toolkit[1]]),

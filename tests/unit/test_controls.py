@@ -155,4 +155,4 @@ def test_what_is_nearest_comes_first_and_what_was_not_read_is_said():
         the_one(found)
     assert "Row 150" in caught.value.message.split(";")[0]
     assert "Minimize" not in caught.value.message
-    assert "No answer came from mousepad" in caught.value.message
+    assert "does not answer: mousepad" in caught.value.message

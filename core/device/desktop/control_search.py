@@ -118,11 +118,14 @@ def the_one(found: Found[Control]) -> Control:
 def not_there(found: Found[Control]) -> str:
     """The sentences that say that nothing fits: what is nearest, and what was not read."""
     listed = "; ".join(listed_text(one) for one in found.nearest[:_CANDIDATES])
-    silent = f"No answer came from {', '.join(found.not_answering)}" if found.not_answering else ""
-    there = f"The nearest: {listed}" if listed else silent or "There is nothing like it"
-    words = f"No {found.wanted} is there. {there}"
-    if found.not_answering:
-        words += f". {silent}" if listed else ""
+    programs = ", ".join(found.not_answering)
+    words = f"No {found.wanted} is there"
+    if listed:
+        words += f". The nearest: {listed}"
+    elif not programs:
+        words += ". There is nothing like it"
+    if programs:
+        words += f". Not read, because it does not answer: {programs}"
     elif not found.is_complete:
         words += ". Not every control was read: give a window_id, or use get_ui_tree with below"
     return words

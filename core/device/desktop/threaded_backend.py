@@ -288,7 +288,7 @@ class BlockingDesktop(Desktop):
                 there = ", ".join(sorted({one.name for one in programs})[:10])
                 raise BadInput(
                     f"No program {scope.process_name[:60]!r} shows controls. One of: {there}",
-                    ErrorCode.NOT_FOUND,
+                    ErrorCode.CONTROL_NOT_FOUND,
                 )
             programs = named
         tree = Tree([])

@@ -22,7 +22,7 @@ _MOST_MATCHES = 20
 _PAUSE_S, _PAUSE_LOOKS = 0.2, 2.0
 # Kept for the answer.
 _ANSWER_S = 0.5
-_NOT_THERE = (ErrorCode.NOT_FOUND, ErrorCode.CONTROL_NOT_FOUND, ErrorCode.STALE_OBSERVATION)
+_NOT_THERE = (ErrorCode.CONTROL_NOT_FOUND, ErrorCode.STALE_OBSERVATION)
 
 
 @dataclass(frozen=True, slots=True)

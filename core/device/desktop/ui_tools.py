@@ -92,7 +92,6 @@ class UiTools:
             "process_name": owner.process_name if owner else "",
             "window": window_target(owner),
             "control": None,
-            "seen": None,
         }
 
     async def activate_window(self, arguments: dict[str, Any]) -> dict[str, Any]:

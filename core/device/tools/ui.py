@@ -112,7 +112,6 @@ _CLICKED = object_schema(
         "process_name": text("The program."),
         "window": _WINDOW,
         "control": _CONTROL,
-        "seen": nullable(_SEEN),
     }
 )
 
@@ -283,7 +282,7 @@ def _click_element(use: UiTools) -> Tool:
             },
             required=(),
         ),
-        _CLICKED,
+        object_schema({**_CLICKED["properties"], "seen": _SEEN}),
         use.click_element,
         _ACTS,
     )

@@ -344,7 +344,9 @@ class LinuxDesktop(Desktop):
         if not named:
             there = sorted({one.process_name for one in found if one.process_name})
             known = ", ".join(there[:_SHOWN]) or "none shows controls now"
-            raise BadInput(f"No program {name[:60]!r} shows controls. One of: {known}", ErrorCode.NOT_FOUND)
+            raise BadInput(
+                f"No program {name[:60]!r} shows controls. One of: {known}", ErrorCode.CONTROL_NOT_FOUND
+            )
         return named
 
     async def _scoped(self, scope: Scope) -> list[_Start]:
