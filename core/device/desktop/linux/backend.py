@@ -46,7 +46,7 @@ from core.device.desktop.linux.atspi import (
     find_bus,
 )
 from core.device.desktop.linux.atspi import session_bus_address as session_bus
-from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT
+from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT, TABLE
 from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
 from core.device.desktop.linux.redaction import find_hidden
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
@@ -132,7 +132,7 @@ class LinuxDesktop(Desktop):
         """See `Desktop`."""
         return await _read_all(await self._walking(bounds), await self._scoped(scope))
 
-    async def find(self, scope: Scope, wanted: Wanted) -> Found[Control]:
+    async def find(self, scope: Scope, wanted: Wanted, *, showing: bool = False) -> Found[Control]:
         """See `Desktop`.
 
         What is on the screen is searched first, and only its roles, states and names are read. The rest of
@@ -143,8 +143,8 @@ class LinuxDesktop(Desktop):
         walk = await self._walking(bounds, wanted)
         found = await _read_all(walk, start)
         if not (fit := wanted.fitting(found.all())):
-            fit = await self._cells(found, wanted)
-        if not fit:
+            fit = await self._cells(walk, found, wanted)
+        if not fit and not showing:
             walk = await self._walking(replace(bounds, showing=False), wanted)
             found = await _read_all(walk, start)
             fit = wanted.fitting(found.all())
@@ -157,6 +157,20 @@ class LinuxDesktop(Desktop):
         controls = [one for one in read if one is not None]
         is_complete = not found.truncated and len(fit) <= _MOST_FOUND
         return Found(wanted, controls, near, is_complete, found.not_answering)
+
+    async def cell(self, table_id: str, row: int, column: int) -> Control:
+        """See `Desktop`."""
+        await self._bus.connect()
+        table = self._bus.ref_of(table_id)
+        reader = Reader(self._bus, self._secrecy)
+        if TABLE not in await self._told(reader.interfaces(table), table):
+            raise BadInput(f"The control {table_id[:60]} is no table")
+        ref = await self._told(cell_at(self._bus, table, row - 1, column - 1), table)
+        if ref is None:
+            raise BadInput(
+                f"The table has no cell in row {row}, column {column}", ErrorCode.CONTROL_NOT_FOUND
+            )
+        return await self._told(self._read(ref), ref)
 
     async def control(self, control_id: str) -> Control:
         """See `Desktop`."""
@@ -394,7 +408,9 @@ class LinuxDesktop(Desktop):
         if not named:
             there = sorted({one.process_name for one in found if one.process_name})
             known = ", ".join(there[:_SHOWN]) or "none shows controls now"
-            raise BadInput(f"No program {name[:60]!r} shows controls. One of: {known}")
+            raise BadInput(
+                f"No program {name[:60]!r} shows controls. One of: {known}", ErrorCode.CONTROL_NOT_FOUND
+            )
         return named
 
     async def _scoped(self, scope: Scope) -> list[_Start]:
@@ -430,14 +446,17 @@ class LinuxDesktop(Desktop):
         control.name = control.name or known.name
         return control
 
-    async def _cells(self, tree: Tree, wanted: Wanted) -> list[Control]:
+    async def _cells(self, walk: Walk, tree: Tree, wanted: Wanted) -> list[Control]:
         """The cell of a spreadsheet on the screen that has the wanted name, such as B2."""
         place = cell_place(wanted.name or "")
         if place is None:
             return []
         found = []
-        for table in tree.all():
-            if table.role in _TABLES and table.not_showing and SHOWING in table.states:
+        tables = [one for one in tree.all() if one.not_showing]
+        with contextlib.suppress(Silent):
+            await walk.complete(tables)
+        for table in tables:
+            if table.role in _TABLES and SHOWING in table.states:
                 with contextlib.suppress(Gone, Silent, NotSupported, DeviceError):
                     ref = await cell_at(self._bus, self._bus.ref_of(table.id), *place)
                     if ref is not None:
