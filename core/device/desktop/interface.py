@@ -259,6 +259,13 @@ class Desktop(ABC):
         """
         return found_in(await self.tree(scope, SEARCHED_BOUNDS), wanted, showing=showing)
 
+    async def cell(self, table_id: str, row: int, column: int) -> Control:
+        """A cell of a table by its row and column, from 1, wherever the table is scrolled to."""
+        raise DeviceError(
+            "On this system no cell is found by its row and column; search it by its name",
+            ErrorCode.TOOL_FAILED,
+        )
+
     @abstractmethod
     async def control(self, control_id: str) -> Control:
         """A control's current state, without its descendants."""

@@ -43,7 +43,7 @@ from core.device.desktop.linux.atspi import (
     find_bus,
 )
 from core.device.desktop.linux.atspi import session_bus_address as session_bus
-from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT
+from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT, TABLE
 from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
 from core.device.desktop.linux.redaction import find_hidden
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
@@ -154,6 +154,20 @@ class LinuxDesktop(Desktop):
         controls = [one for one in read if one is not None]
         is_complete = not found.truncated and len(fit) <= _MOST_FOUND
         return Found(wanted, controls, near, is_complete, found.not_answering)
+
+    async def cell(self, table_id: str, row: int, column: int) -> Control:
+        """See `Desktop`."""
+        await self._bus.connect()
+        table = self._bus.ref_of(table_id)
+        reader = Reader(self._bus, self._secrecy)
+        if TABLE not in await self._told(reader.interfaces(table), table):
+            raise BadInput(f"The control {table_id[:60]} is no table")
+        ref = await self._told(cell_at(self._bus, table, row - 1, column - 1), table)
+        if ref is None:
+            raise BadInput(
+                f"The table has no cell in row {row}, column {column}", ErrorCode.CONTROL_NOT_FOUND
+            )
+        return await self._told(self._read(ref), ref)
 
     async def control(self, control_id: str) -> Control:
         """See `Desktop`."""
