@@ -15,6 +15,7 @@ from core.device.desktop.linux.atspi_constants import (
     MOST_ACTIONS,
     ROOT,
     role_word,
+    state_words,
 )
 
 # Actions equivalent to a user's click, the best first, by their untranslated names. Toolkits differ in upper
@@ -45,17 +46,15 @@ _POINTED_AT = (
     "tree item",
     "terminal",
 )
-# Roles whose actions GTK 2 and GTK 3 perform otherwise than a click.
-_POINTER_IN_GTK = (
+_IN_MENUS = ("menu item", "check menu item", "radio menu item", "menu")
+# Roles whose actions GTK 2 and GTK 3 perform otherwise than a click, and Qt those in menus.
+_POINTER_IN_TOOLKITS = (
     "push button",
     "toggle button",
     "check box",
     "radio button",
-    "menu item",
-    "check menu item",
-    "radio menu item",
-    "menu",
     "combo box",
+    *_IN_MENUS,
 )
 _MENUS = 8
 # The type of `ScrollTo` that moves as little as needed.
@@ -117,12 +116,29 @@ async def prefers_pointer(bus: AccessibilityBus, ref: Ref, control: Control) -> 
     """Whether the pointer is better than the control's action.
 
     GTK 3 runs the dialog that an action opens inside the action: its program is deaf until the dialog is
-    closed. GTK 2 arms a button and may not release it.
+    closed. GTK 2 arms a button and may not release it. Qt leaves the menu open whose item it has triggered,
+    and the menu takes the keys that follow.
     """
-    if control.role not in _POINTER_IN_GTK:
+    if control.role not in _POINTER_IN_TOOLKITS:
         return False
     toolkit = await bus.toolkit(Ref(ref.bus, ROOT))
+    if toolkit.name.startswith("qt"):
+        return control.role in _IN_MENUS and "showing" in control.states
     return toolkit.is_gtk(3) or toolkit.is_gtk(2) or toolkit.name == "gail"
+
+
+async def states(bus: AccessibilityBus, ref: Ref) -> tuple[str, ...]:
+    """The states of a control, in one call.
+
+    Raises:
+        Silent: its program hangs.
+        Gone: it does not exist.
+    """
+    (bits,) = await bus.call(ref, ACCESSIBLE, "GetState")
+    words = state_words(list(bits))
+    toolkit = await bus.toolkit(Ref(ref.bus, ROOT))
+    # GTK 4 says of windows only that they are showing.
+    return (*words, "showing") if toolkit.is_gtk(4) and "visible" in words else words
 
 
 async def menus_above(bus: AccessibilityBus, ref: Ref) -> list[Ref]:

@@ -202,9 +202,14 @@ class LinuxDesktop(Desktop):
         """See `Desktop`."""
         return await actions.scroll_to(self._bus, self._bus.ref_of(control.id), control)
 
-    async def popups(self) -> list[Window]:
+    async def shown(self) -> list[Window]:
         """See `Desktop`."""
-        return [one for one in await self._shown() if one.is_popup]
+        return await self._eyes.run(x11_windows.shown_windows)
+
+    async def states(self, control: Control) -> tuple[str, ...]:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        return await self._told(actions.states(self._bus, ref), ref)
 
     async def focus(self, control: Control) -> None:
         """See `Desktop`."""
