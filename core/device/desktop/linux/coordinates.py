@@ -90,6 +90,17 @@ class Places:
         """The frame with a reference."""
         return next((one for one in self.frames if one.ref == ref), None)
 
+    def window_of(self, top: Ref | None) -> str | None:
+        """The only window that the frame `top` can be; None if it is not certain which one it is.
+
+        With frames in several places it is not: `boxes` are then in windows of other frames, too.
+        """
+        frame = self.frame(top)
+        if frame is None or len(frame.windows) != 1 or len(self._all()) != 1:
+            return None
+        shared = sum(frame.windows[0] in other.windows for other in self.frames)
+        return frame.windows[0] if shared == 1 else None
+
     async def boxes(self, bus: AccessibilityBus, ref: Ref) -> list[Box]:
         """All boxes where a control may be, for redaction, which must cover every one.
 
