@@ -236,6 +236,26 @@ async def test_a_field_that_may_be_in_either_of_two_windows_is_hidden_whole(
     assert await visible(desktop) == [FIELD]
 
 
+async def test_a_field_of_a_frame_without_a_window_of_its_title_is_hidden_whole(
+    desktop: LinuxDesktop, windows: Windows, things: dict[str, Thing]
+) -> None:
+    windows.cover()
+    things["/f"].name = "Another"
+    assert await visible(desktop) == [FIELD]
+
+
+async def test_other_frames_of_the_program_do_not_matter(
+    desktop: LinuxDesktop, windows: Windows, things: dict[str, Thing]
+) -> None:
+    """Chromium has some without a window, for its bubbles."""
+    things[ROOT].children = ["/f", "/g"]
+    things["/g"] = Thing("", FRAME, extents=WINDOW)
+    windows.show((300, 300, 50, 50), "Editor", COVER)
+    assert await visible(desktop) == [FIELD]
+    windows.cover()
+    assert await visible(desktop) == []
+
+
 async def test_a_field_in_a_menu_over_all_windows_is_hidden(desktop: LinuxDesktop, windows: Windows) -> None:
     windows.root.query_tree().children[-1].unmap()
     windows.cover()
