@@ -97,15 +97,15 @@ async def _look(
 ) -> tuple[list[Ref], bool]:
     """The children to search, and whether these are all."""
     is_program = ref == program.ref
-    (number,), (bits,) = await asyncio.gather(
-        bus.call(ref, ACCESSIBLE, "GetRole"), bus.call(ref, ACCESSIBLE, "GetState")
-    )
-    role, states = role_word(int(number)), state_words(list(bits))
+    (bits,) = await bus.call(ref, ACCESSIBLE, "GetState")
+    states = state_words(list(bits))
     # A web page belongs to another program. Its container has no states, and controls around it may lack the
     # state `showing`.
     is_own = ref.bus == program.ref.bus and bool(states)
     if not is_program and is_own and ("showing" if tells_showing else "visible") not in states:
         return [], True
+    (number,) = await bus.call(ref, ACCESSIBLE, "GetRole")
+    role = role_word(int(number))
     if "focused" in states:
         found.focused.append((ref, program))
     if role == PASSWORD_TEXT:
