@@ -201,6 +201,7 @@ class ScreenSection(Section):
         if not words and not preview.problem:
             words.append("where on the picture it lies is not known")
         self.box.set_text("   ".join(words))
+        self.box.setVisible(bool(words))
 
     def show_age(self) -> None:
         """Say how old the picture is by now."""

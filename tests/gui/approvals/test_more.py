@@ -176,7 +176,8 @@ async def test_an_asker_is_told_by_what_they_became_one(
 
 
 async def test_the_asker_is_told_that_they_do_not_count(desk_with: DeskWith) -> None:
-    async with desk_with(requests=[make_approval(1, approvers=2, askers=["harbour"])], second=PHRASE) as desk:
+    waiting = make_approval(1, approvers=2, askers=["harbour"], actor="operator:harbour")
+    async with desk_with(requests=[waiting], second=PHRASE) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         assert not bar.approve.isVisible()
