@@ -47,7 +47,7 @@ def part_of_asker(approval: Approval) -> str:
     """What an asker of this request did: they asked, let an agent in that asked, or changed a request."""
     if approval.edited_from:
         return "asked for this or changed it"
-    return "let the agent in that asked for this" if is_agent(approval.actor) else "asked for this"
+    return "signed in the agent that asked for this" if is_agent(approval.actor) else "asked for this"
 
 
 SEVERAL = "what several operators must approve is never granted by one"

@@ -162,7 +162,7 @@ async def test_another_operator_approves_once_and_their_key_is_forgotten(desk_wi
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"actor": "agent:clerk"}, "you let the agent in that asked for this, so you do not count"),
+        ({"actor": "agent:clerk"}, "you signed in the agent that asked for this, so you do not count"),
         ({"edited_from": "a-0000"}, "you asked for this or changed it, so you do not count"),
     ],
 )

@@ -110,7 +110,7 @@ class TestSeveralOperators:
         async with open_rig(home) as rig:
             order = CommandRequest(DEVICE, "shell_execute", SHELL, "agent:clerk", operators=("anna",))
             task = rig.tasks.spawn("ask", rig.dispatcher.dispatch(order))
-            with pytest.raises(Refused, match="anna let the agent in that asked for this; where 2 must"):
+            with pytest.raises(Refused, match="anna signed in the agent that asked for this; where 2 must"):
                 await rig.approvals.decide(yes(rig.key, await asked(rig)))
             rig.approvals.withdraw("enough")
             await task
