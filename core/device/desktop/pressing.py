@@ -134,7 +134,7 @@ async def reachable(desktop: Desktop, control: Control) -> tuple[int, int]:
     Raises:
         NotPressed: it is not showing, or covered.
     """
-    if control.box is None or "showing" not in control.states:
+    if control.box is None or not await _is_shown(desktop, control):
         raise NotPressed(f"{named(control)} is not showing", ErrorCode.CONTROL_NOT_SHOWING)
     x, y = control.box.centre
     if not any(one.holds(x, y) for one in await screens(desktop)):
@@ -245,12 +245,12 @@ class _Press:
         Raises:
             NotPressed: the item is not showing in the end.
         """
-        if "showing" in self.control.states:
+        if await _is_in_view(self.desktop, self.control):
             return
         above = await self.desktop.menus_above(self.control)
         opened = False
         for menu, below in zip(above, [*above[1:], self.control], strict=True):
-            if "showing" in (await self.desktop.control(below.id)).states:
+            if await _is_in_view(self.desktop, await self.desktop.control(below.id)):
                 continue
             inner = _Press(self.desktop, await self.desktop.control(menu.id), self.window, "left", 1)
             try:
@@ -372,7 +372,9 @@ class _Press:
         except DeviceError as error:
             seen.control = "gone" if error.code is ErrorCode.STALE_OBSERVATION else "not answering"
             return seen
-        if "showing" in self.control.states and "showing" not in states:
+        if "defunct" in states:
+            seen.control = "gone"
+        elif "showing" in self.control.states and "showing" not in states:
             seen.control = "not showing"
         then, after = (set(one) - _PASSING for one in (self.control.states, states))
         seen.gained, seen.lost = tuple(sorted(after - then)), tuple(sorted(then - after))
@@ -396,10 +398,22 @@ async def _readings(desktop: Desktop, control: Control, seconds: float) -> Async
 
 
 async def _is_in_view(desktop: Desktop, control: Control) -> bool:
-    if control.box is None or "showing" not in control.states:
+    if control.box is None or not await _is_shown(desktop, control):
         return False
     monitors = await screens(desktop)
     return not monitors or any(one.holds(*control.box.centre) for one in monitors)
+
+
+async def _is_shown(desktop: Desktop, control: Control) -> bool:
+    """Whether a control is showing; GTK 2 does not say so of the items of an open menu."""
+    if "showing" in control.states:
+        return True
+    if control.role not in MENU_ITEMS or control.box is None:
+        return False
+    with contextlib.suppress(DeviceError):
+        owner = await desktop.owner_at(*control.box.centre)
+        return owner is not None and owner.is_popup and owner.process_id == control.process_id
+    return False
 
 
 def _is_enabled(control: Control) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from core.controls import SHOWING, folded
+from core.controls import PASSIVE, SHOWING, folded
 from core.device.desktop.control_search import Wanted
 from core.device.desktop.interface import (
     LONGEST_VALUE,
@@ -203,6 +203,28 @@ class Reader:
             await self._read_value(ref, control, interfaces)
         return control
 
+    async def cell(self, ref: Ref, program: Program, where: Where, kind: Cached) -> Control:
+        """A cell of a table that draws its own; an empty cell is only looked at, because there are hundreds.
+
+        `kind`: another cell of the table.
+
+        Raises:
+            Silent: its program hangs.
+            Gone: it does not exist.
+        """
+        name, (states,), count = await asyncio.gather(
+            self._or(self._bus.get(ref, ACCESSIBLE, "Name"), ""),
+            self._bus.call(ref, ACCESSIBLE, "GetState"),
+            self._or(self._bus.get(ref, TEXT, "CharacterCount"), None),
+        )
+        seen = Cached(0, kind.role, str(name), list(states), kind.interfaces)
+        words = state_words(seen.states)
+        if count == 0 and "focused" not in words:
+            control = await self.control(ref, program, where, seen, "names")
+            control.value = None if PROTECTED in control.states else ""
+            return control
+        return await self.control(ref, program, where, seen, "outline")
+
     async def read(self, ref: Ref, program: Program, where: Where) -> Control:
         """A control with everything that is known about it.
 
@@ -345,6 +367,8 @@ class Walk:
         self._until = time.monotonic() + bounds.seconds
         # Objects that a program said are showing, when it listed the children of their parent.
         self._showing: set[Ref] = set()
+        # Cells of tables that draw their own, each with the first cell of its table, which is of its kind.
+        self._cells: dict[Ref, Cached] = {}
         # Whether programs, by their bus names, can filter the children of a control.
         self._filters: dict[str, bool] = {}
         self.truncated = False
@@ -402,7 +426,11 @@ class Walk:
         everything = Tree([top]).all()
         await self._read_roles(one for one in everything if not one.name.strip())
         await name_by_program(self._bus, everything)
-        if any(wants_name(one) for one in everything):
+        # A name that a program gives comes before one that is only concluded from the surroundings.
+        is_found = self._name is not None and any(
+            folded(one.name) == self._name and one.role not in ("", *PASSIVE) for one in everything
+        )
+        if not is_found and any(wants_name(one) for one in everything):
             await self._read_roles(everything)
             await name_by_surroundings(self._bus, top, places.of(None).coordinates)
 
@@ -457,6 +485,8 @@ class Walk:
         self, ref: Ref, program: Program, where: Where, cached: Cached | None
     ) -> tuple[Control, list[Ref]] | None:
         """A control and the children to read next; None for a control that is not showing and not wanted."""
+        if (kind := self._cells.get(ref)) is not None:
+            return await self._reader.cell(ref, program, where, kind), []
         seen = cached if cached is not None else await self._look(ref, where)
         is_own = ref.bus == program.ref.bus and ref not in self._showing
         if self._bounds.showing and is_own and _is_away(seen, where):
@@ -514,6 +544,10 @@ class Walk:
                     control.truncated = self.truncated = True
                 if found or is_whole:
                     self._showing.update(found)
+                    if is_drawn and found and self._bounds.detail == "outline":
+                        kind = await self._reader.look(found[0])
+                        kind.interfaces = await self._reader.interfaces(found[0])
+                        self._cells.update(dict.fromkeys(found, kind))
                     return found
         if is_many:
             control.truncated = self.truncated = True
