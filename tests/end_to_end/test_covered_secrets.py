@@ -315,6 +315,26 @@ async def test_a_window_that_moves_away_while_the_picture_is_taken_shows_no_secr
     assert (in_field(picture), masked) == ({(0, 0, 0)}, [FIELD.as_dict()])
 
 
+async def test_a_window_that_comes_during_the_search_does_not_count_as_cover(
+    router: Router, windows: Windows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may not have been drawn when the picture is taken."""
+    covers: list[Any] = []
+    search = LinuxDesktop.hidden
+
+    async def hidden(desktop: LinuxDesktop) -> Any:
+        found = await search(desktop)
+        if not covers:
+            covers.append(windows.cover())
+        return found
+
+    monkeypatch.setattr(LinuxDesktop, "hidden", hidden)
+    monkeypatch.setattr(screen_tool, "_RETAKE_S", 0.0)
+    _, masked = await shot(router)
+    assert masked == [FIELD.as_dict()]
+    assert (await shot(router))[1] == []
+
+
 async def test_windows_that_never_rest_show_no_secret(
     router: Router, windows: Windows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
