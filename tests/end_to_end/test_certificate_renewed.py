@@ -90,6 +90,7 @@ async def test_devices_take_the_next_certificate_over_their_link_and_drop_the_ea
         switched = await console.devices.switch_certificate()
         assert (switched.present, switched.next) == (renewed.next, "")
         await has(console, lambda found: found.devices[0].accepted == [renewed.next])
+        await stands(console, "lab-1", *HERE)
         await works(console, "lab-1")
     assert pinned(tmp_path / "a") == renewed.next
     kinds = [
@@ -113,7 +114,8 @@ async def test_a_switch_names_who_has_not_taken_it_and_one_that_comes_later_take
         await console.devices.switch_certificate()
     async with running(tmp_path / "a"):
         await has(console, lambda found: found.devices[0].takes_next)
-        await console.devices.switch_certificate()
+        switched = (await console.devices.switch_certificate()).present
+        await has(console, lambda found: found.devices[0].accepted == [switched])
         await stands(console, "lab-1", *HERE)
         await works(console, "lab-1")
 

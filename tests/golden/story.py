@@ -505,6 +505,12 @@ async def last(play: Play, console: Console) -> None:
     with contextlib.suppress(QuarterdeckError):
         # No other machine has come.
         await console.devices.accept_machine(OURS, "f" * 64)
+    await console.devices.certificates()
+    with contextlib.suppress(QuarterdeckError):
+        # It listens without TLS.
+        await console.devices.renew_certificate()
+    with contextlib.suppress(QuarterdeckError):
+        await console.devices.switch_certificate()
     await console.devices.listen("127.0.0.1:0")
     await console.devices.revoke(OURS)
     events = console.events()
