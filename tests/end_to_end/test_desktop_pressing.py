@@ -326,6 +326,7 @@ async def test_what_a_browser_calls_a_press_presses(
         things["/b"].states |= CHECKED
 
     program.on_action["/b"] = check
+    assert (await named(desktop, "OK")).actions == (action, "showContextMenu")
     result = await clicked(use, desktop, "OK")
     assert (result["method"], result["seen"]["gained"]) == ("accessibility", ["checked"])
 
