@@ -64,8 +64,8 @@ _OBJECT = "\N{OBJECT REPLACEMENT CHARACTER}"
 _MOVES_S = 0.5
 # A program that shows nothing more of a text after this time does not take more, and a wait's longest time.
 _ARRIVES_S, _LONGEST_S = 1.0, 10.0
-# A field of one line may still look for completions, as a file chooser does; Enter would only end that. No
-# program says when it has done so, and nobody types all of a text at once.
+# A field of one line may still look for completions, as a file chooser does, and Enter would only end that.
+# No program says when it has done so; to keys, which come one by one, it has time in between.
 _COMPLETES_S = 0.25
 _POLL_S = 0.02
 

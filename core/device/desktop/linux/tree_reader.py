@@ -25,6 +25,7 @@ from core.device.desktop.interface import (
     Tree,
     Window,
 )
+from core.device.desktop.linux.actions import action_names
 from core.device.desktop.linux.atspi import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
@@ -33,7 +34,6 @@ from core.device.desktop.linux.atspi_constants import (
     COLLECTION,
     COMPONENT,
     EDITABLE_TEXT,
-    MOST_ACTIONS,
     NULL,
     PASSWORD_TEXT,
     REGISTRY,
@@ -305,17 +305,8 @@ class Reader:
 
     async def _read_actions(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         if ACTION in interfaces:
-            try:
-                (listed,) = await self._bus.call(ref, ACTION, "GetActions")
-                names = [one[0] for one in listed[:MOST_ACTIONS]]
-            except NotSupported:
-                count = int(await self._or(self._bus.get(ref, ACTION, "NActions"), 0))
-                named = (
-                    self._bus.call(ref, ACTION, "GetName", "i", (at,))
-                    for at in range(min(count, MOST_ACTIONS))
-                )
-                names = [one[0] for one in await asyncio.gather(*(self._or(one, [""]) for one in named))]
-            control.actions = tuple(str(name)[:_LONGEST_ACTION] for name in names if name)
+            names = await action_names(self._bus, ref)
+            control.actions = tuple(name[:_LONGEST_ACTION] for name in names if name)
 
     async def _read_value(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         # A password's value is not even requested, so that neither its length nor its dots can leak.
