@@ -100,7 +100,7 @@ class ScreenshotCache:
         """Remember a returned picture that a click may reference.
 
         A glimpse is ignored: it is too small to compare with. So is a picture for another command, whose
-        reference nobody sees.
+        reference is shown to no caller.
         """
         if request.tool != SCREENSHOT or request.purpose is Purpose.LIVE_VIEW or request.evidence_for:
             return
