@@ -52,7 +52,8 @@ async def brought_forward(desktop: Desktop, window: Window) -> Window:
     Raises:
         DeviceError: it did not become active within two seconds; the message says why, as far as known.
     """
-    if window.active:
+    # A window manager says for a moment that a window is active which it is just minimizing.
+    if window.active and out_of_sight(window) is None:
         return window
     if (dialog := _active_dialog(await desktop.windows(), window)) is not None:
         return dialog

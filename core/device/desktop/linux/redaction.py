@@ -1,4 +1,4 @@
-"""Finds the areas to redact in a picture: the secret fields on the screen now; finds the focus as well.
+"""Finds the areas to redact in a picture: the secret fields on the screen now.
 
 The search is bounded in time and covers only controls that are showing.
 """
@@ -18,7 +18,6 @@ from core.device.desktop.linux.atspi_constants import (
     COLLECTION,
     PASSWORD_TEXT,
     ROLES,
-    STATES,
     role_word,
     state_words,
 )
@@ -45,7 +44,6 @@ class Found:
     """The findings of a search."""
 
     passwords: list[Ref] = field(default_factory=list)
-    focused: list[tuple[Ref, Program]] = field(default_factory=list)
     not_searched: list[Program] = field(default_factory=list)
 
 
@@ -106,30 +104,26 @@ async def _look(
         return [], True
     (number,) = await bus.call(ref, ACCESSIBLE, "GetRole")
     role = role_word(int(number))
-    if "focused" in states:
-        found.focused.append((ref, program))
     if role == PASSWORD_TEXT:
         found.passwords.append(ref)
         return [], True
     if role in _LEAVES or _DRAWN in states:
         return [], True
-    if role == _PAGE and await _look_through(bus, ref, program, found):
+    if role == _PAGE and await _look_through(bus, ref, found):
         return [], True
     count = int(await bus.get(ref, ACCESSIBLE, "ChildCount"))
     children = await reader.children(ref, count)
     return children, count <= len(children)
 
 
-async def _look_through(bus: AccessibilityBus, page: Ref, program: Program, found: Found) -> bool:
+async def _look_through(bus: AccessibilityBus, page: Ref, found: Found) -> bool:
     """Have a page's program search for the fields; returns False where it does not support that."""
     try:
         passwords = await _matches(bus, page, [0, 0], _bits(ROLES.index(PASSWORD_TEXT), 5))
-        focused = await _matches(bus, page, _bits(STATES.index("focused"), 2), [0])
     except NotSupported:
         return False
     found.passwords.extend(passwords)
-    found.focused.extend((ref, program) for ref in focused)
-    return max(len(passwords), len(focused)) < _MATCHES
+    return len(passwords) < _MATCHES
 
 
 async def _matches(bus: AccessibilityBus, page: Ref, states: list[int], roles: list[int]) -> list[Ref]:
