@@ -315,7 +315,7 @@ class PacedSender:
         try:
             pong = await self._connection.ping()
         except BaseException:
-            # Nobody waits for its pong.
+            # It is cancelled, or the connection has ended: the pong is not waited for.
             with contextlib.suppress(ValueError):
                 self._marks.remove(mark)
             self._wake()
