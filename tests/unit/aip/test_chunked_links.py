@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,9 +150,11 @@ async def test_a_flood_of_parts_ends_the_link_like_any_other_flood(kind: str):
 
 
 async def test_a_message_of_endless_fragments_ends_the_link():
-    def endless() -> Iterator[bytes]:
+    async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b"x"
+            # The console reads in the same event loop.
+            await asyncio.sleep(0)
 
     async with running_house() as house, neighbour(house):
         socket, _ = await house.joined(features=NEW)
