@@ -14,6 +14,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.connection import Connection
+from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
 from core.tasks import set_within
@@ -65,17 +66,18 @@ class MeasuredConnection(Connection):
         assert interval is not None
         assert patience is not None
         pong: Awaitable[float] | None = None
-        while True:
-            await asyncio.sleep(interval)
-            heard = self.received_bytes
-            if not isinstance(pong, asyncio.Future) or pong.done():
-                # Sending waits while the buffer is full, as it is on a line that is cut.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(patience):
-                        pong = await self.ping()
-            if self.received_bytes == heard and not await self.heard_within(patience):
-                await self._end_silent(interval + patience)
-                return
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await asyncio.sleep(interval)
+                heard = self.received_bytes
+                if not isinstance(pong, asyncio.Future) or pong.done():
+                    # Sending waits while the buffer is full, as it is on a line that is cut.
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(patience):
+                            pong = await self.ping()
+                if self.received_bytes == heard and not await self.heard_within(patience):
+                    await self._end_silent(interval + patience)
+                    return
 
     async def _end_silent(self, seconds: float) -> None:
         self.protocol.fail(CloseCode.INTERNAL_ERROR, f"{SILENT}{seconds:g} s")

@@ -63,15 +63,19 @@ class Transfer:
         return self.sent >= self.total
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Mark:
-    """A ping behind a part. `position`: the connection's sent bytes; `acked`, `acked_at`: those before it."""
+    """A ping behind a part. `position`: the connection's sent bytes; `acked`, `acked_at`: those before it.
+
+    `limited`: the window had held the part back. `alone`: nothing of ours was under way before this ping.
+    """
 
     position: int
     sent_at: float
     acked: int
     acked_at: float
     limited: bool
+    alone: bool
 
 
 class Window:
@@ -110,11 +114,12 @@ class Window:
         A rate counts when the line was full: because the window was, or because a queue has grown.
         """
         base = self.base_s or round_trip
-        if limited or rate > self.rate or round_trip > base + QUEUE_S:
+        # A few bytes tell nothing of a rate.
+        if count > _SMALL and (limited or rate > self.rate or round_trip > base + QUEUE_S):
             self._rates.append(rate)
         if self._starting and round_trip <= base + QUEUE_S / 2:
-            # Twice as much with each round trip, as TCP begins.
-            self.size = min(self.size + count, MOST_WINDOW)
+            # Three times as much with each round trip: TCP begins with twice, and should not wait for this.
+            self.size = min(self.size + 2 * count, MOST_WINDOW)
             return
         self._starting = False
         if self._rates:
@@ -174,6 +179,10 @@ class PacedSender:
             sending = self._tasks.spawn("fragments", self._send_fragments(data, is_text, transfer))
             if not await asyncio.shield(sending):
                 raise self._connection.close_exc
+
+    def takes_s(self, count: int) -> float:
+        """Estimate how many seconds the line takes for `count` bytes; 0 while nothing is known of it."""
+        return count / self.window.rate if self.window.rate else 0.0
 
     def abandon(self, subject: str) -> bool:
         """Send no further part of the frame with this subject; False where none can be held back any more."""
@@ -262,10 +271,15 @@ class PacedSender:
             FrameAbandoned: the transfer was abandoned.
         """
         limited = False
+        now = asyncio.get_running_loop().time()
         if not self._marks:
             # What was sent without a mark is small, and most of it has arrived long ago.
             self._acked = self._connection.sent_bytes
-        if self.window.is_old(asyncio.get_running_loop().time()) and self.window.rate:
+            if self.window.base_s is None or self.window.is_old(now):
+                # Before the first part, so that the pong does not wait for that, nor the part for the pong.
+                self.window.measured_at = now
+                await self._mark(alone=True)
+        elif self.window.is_old(now):
             await self._measure_alone()
         while True:
             if transfer is not None and transfer.abandoned:
@@ -282,26 +296,30 @@ class PacedSender:
             await self._next_news()
 
     async def _measure_alone(self) -> None:
-        """Measure the round trip time while nothing large is under way."""
-        while self._marks and self._connection.state is State.OPEN:
-            await self._next_news()
-        if self._connection.state is not State.OPEN:
-            return
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await self._mark(limited=True)
-        while self._marks and self._connection.state is State.OPEN:
-            await self._next_news()
-        self.window.round_trip(loop.time() - began, loop.time(), alone=True)
+        """Let the line run empty in the middle of a transfer, and measure its round trip time."""
+        await self._all_acknowledged()
+        await self._mark(alone=True)
+        await self._all_acknowledged()
 
-    async def _mark(self, limited: bool) -> None:
+    async def _all_acknowledged(self) -> None:
+        while self._marks and self._connection.state is State.OPEN:
+            await self._next_news()
+
+    async def _mark(self, limited: bool = False, *, alone: bool = False) -> None:
         """Send a ping; its pong acknowledges everything sent before it."""
         now = asyncio.get_running_loop().time()
         if not self._marks:
             self._acked_at = now
-        mark = _Mark(self._connection.sent_bytes, now, self._acked, self._acked_at, limited)
+        mark = _Mark(self._connection.sent_bytes, now, self._acked, self._acked_at, limited, alone)
         self._marks.append(mark)
-        pong = await self._connection.ping()
+        try:
+            pong = await self._connection.ping()
+        except BaseException:
+            # It is cancelled, or the connection has ended: the pong is not waited for.
+            with contextlib.suppress(ValueError):
+                self._marks.remove(mark)
+            self._wake()
+            raise
         assert isinstance(pong, asyncio.Future)
         pong.add_done_callback(lambda done: self._acknowledge(mark, done))
 
@@ -313,7 +331,7 @@ class PacedSender:
                 pass
         if not pong.cancelled() and pong.exception() is None:
             round_trip = now - mark.sent_at
-            self.window.round_trip(round_trip, now, alone=False)
+            self.window.round_trip(round_trip, now, alone=mark.alone)
             count = mark.position - self._acked
             if count > 0 and now > mark.acked_at:
                 rate = (mark.position - mark.acked) / (now - mark.acked_at)

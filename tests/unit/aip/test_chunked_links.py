@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,15 +150,30 @@ async def test_a_flood_of_parts_ends_the_link_like_any_other_flood(kind: str):
 
 
 async def test_a_message_of_endless_fragments_ends_the_link():
-    def endless() -> Iterator[bytes]:
+    async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b"x"
+            # The console reads in the same event loop.
+            await asyncio.sleep(0)
 
     async with running_house() as house, neighbour(house):
         socket, _ = await house.joined(features=NEW)
         with pytest.raises(ConnectionClosed):
             await soon(socket.send(endless()))
         assert "1009" in (await soon(house.lost.get()))[1]
+
+
+@pytest.mark.parametrize("features", [(), OLD])
+async def test_a_large_answer_of_a_peer_without_parts_is_waited_for_while_it_comes(features):
+    async with running_house() as house, bad_line(house.server.port) as line:
+        socket, link = await _joined_through(house, line.port, features)
+        sending = house.send(link, look("c1"), timeout=0.5)
+        asked = await hear(socket)
+        # Four times as long as the time-out.
+        line.to_console.rate = 2 * len(LARGE)
+        await answer(socket, asked, success("c1", LARGE * 4))
+        assert (await soon(sending))[0].result == LARGE * 4
+        socket.transport.abort()
 
 
 @pytest.mark.parametrize("features", [(), OLD])
@@ -237,8 +252,11 @@ async def test_the_doctor_tells_a_link_that_carries_bytes_from_one_that_hangs(tm
         socket.transport.abort()
 
 
-async def _joined_through(house: House, port: int) -> tuple[ClientConnection, DeviceLink]:
+async def _joined_through(
+    house: House, port: int, features: Sequence[str] = ()
+) -> tuple[ClientConnection, DeviceLink]:
     socket = await connect(f"ws://127.0.0.1:{port}/ws?token=token-one", proxy=None, ping_interval=None)
-    await say(socket, type="register", status="ok", client_id="d1")
+    metadata = {"quarterdeck": {"features": list(features)}} if features else {}
+    await say(socket, type="register", status="ok", client_id="d1", metadata=metadata)
     await hear(socket)
     return socket, await soon(house.connected.get())

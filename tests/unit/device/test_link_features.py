@@ -386,3 +386,31 @@ async def test_the_last_output_does_not_keep_a_result_waiting_on_a_link_that_tak
     # The one that was being sent, and the first of the rest: the result that follows has all of it.
     assert len(sent) == 2
     await tasks.close()
+
+
+async def test_text_that_a_slow_link_would_carry_twice_is_left_to_the_result() -> None:
+    tasks = TaskGroupOwner("test")
+    sent: list[Progress] = []
+    gate = asyncio.Event()
+
+    async def send(frame: str) -> None:
+        sent.append(Progress.model_validate_json(frame))
+        await gate.wait()
+
+    # 7,000 bytes a second: a line of 56 kbit/s.
+    progress = CallProgress("c1", send, tasks, pause_s=0, takes_s=lambda size: size / 7_000)
+    for _ in range(20):
+        progress("x" * 10_000, stream="stdout")
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        await progress.close()
+    assert len(sent) == 1
+    # A few words are carried in a moment, and still told.
+    gate.set()
+    last = CallProgress("c2", send, tasks, pause_s=3600, takes_s=lambda size: size / 7_000)
+    last("first", stream="stdout")
+    await asyncio.sleep(0)
+    last("last words", stream="stdout")
+    await last.close()
+    assert [one.text for one in sent if one.call_id == "c2"] == ["first", "last words"]
+    await tasks.close()

@@ -108,7 +108,11 @@ async def soon(sending: asyncio.Task[list[Result]]) -> Result:
 async def desk(tmp_path: Path, limits: LinkLimits = LinkLimits()) -> AsyncIterator[Desk]:
     tasks = TaskGroupOwner("test", lambda name, error: None)
     async with both_ends(tmp_path, limits) as ends:
-        yield Desk(ends, await ends.link(), tasks)
+        try:
+            yield Desk(ends, await ends.link(), tasks)
+        finally:
+            # A link that is cut takes its time to close.
+            ends.network.restore()
     await tasks.close()
 
 
@@ -238,6 +242,22 @@ async def test_a_recall_waits_as_long_as_its_bytes_come(tmp_path: Path, monkeypa
         it.ends.network.reset()
         it.ends.network.restore()
         it.ends.network.to_console.rate = 1_000_000
+        assert (await soon(large)).result == {"text": LARGE}
+        assert len(it.ends.bench.ran) == 1
+
+
+async def test_an_answer_lost_after_its_time_out_while_it_came_is_recalled(tmp_path: Path):
+    async with desk(tmp_path, TALKATIVE) as it:
+        it.ends.network.to_console.rate = 1_000_000
+        it.ends.bench.answer = {"text": LARGE}
+        it.ends.bench.go.set()
+        large = it.begin(watch("large"), timeout=0.25)
+        async with asyncio.timeout(PATIENCE_S):
+            # More than the line carries within the time-out.
+            while ((await it.ends.progress.get()).done or 0) < 500:
+                pass
+        it.ends.network.reset()
+        it.ends.network.restore()
         assert (await soon(large)).result == {"text": LARGE}
         assert len(it.ends.bench.ran) == 1
 
