@@ -278,9 +278,7 @@ async def test_a_reset_in_the_middle_of_a_command_loses_nothing(
         if of_device != of_console:
             # The other end learns of it when it sends something.
             line.reset()
-        cell = await desk.cell(run)
-    assert desk.ran == 1
-    assert cell.state is CellState.DONE
+        await check_told(desk, run, ran=1)
 
 
 async def test_a_resumed_run_asks_first_and_does_not_repeat_what_ran(desk: Desk, tmp_path: Path) -> None:
