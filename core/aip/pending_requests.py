@@ -160,7 +160,7 @@ class PendingRequests:
         return True
 
     def _late_recall(self, call_ids: tuple[str, ...], answer: Result) -> None:
-        """Report the late answers in an answer to a recall that is no longer waited for."""
+        """Report the late answers in an answer to a recall whose time is over."""
         try:
             recalled = read_recalled(self._name, call_ids, answer)
         except DeviceError as error:

@@ -55,7 +55,7 @@ def not_asked_for(call_ids: Iterable[str], answer: Result) -> str:
 
 
 def late_answers(recalled: Mapping[str, RecalledResult]) -> list[LateAnswer]:
-    """The late answers in what a device says of calls that the console gave up; one that runs has none."""
+    """The late answers in what a device says of earlier calls; a running call has none yet."""
     return [late for call_id, told in recalled.items() if (late := _late_answer(call_id, told)) is not None]
 
 

@@ -36,7 +36,6 @@ from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import UNLISTED, Check, CheckName, CheckState, Device, Health, Listening, Refusal
 from core.fleet.paired_machines import ANOTHER
-from core.fleet.registration import is_stock
 from core.fleet.rejected_connections import RejectedConnections
 from core.text import escape_hidden, shorten_middle
 
@@ -494,7 +493,7 @@ def _tools_of(device: Device, link: DeviceLink | None = None) -> Check:
     """Whether the device's tools are listed; names hosted servers that are not ready, with the reason."""
     if device.health not in _ANSWERS:
         # Before the first list, only the link knows which client it is.
-        stock = is_stock(link) if link is not None else not device.features
+        stock = not (device.features if link is None else isinstance(link.metadata.get("quarterdeck"), dict))
         next_step = (
             "Start the MCP server of its agent on the device, or name another agent: quarterdeck devices set "
             f"{device.name} --agent AGENT. Then: quarterdeck devices reconnect {device.name}."

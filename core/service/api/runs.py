@@ -51,7 +51,7 @@ from core.batch.templates import compile_batch
 from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
 from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult, Verdict
+from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.filter import no_match
 from core.fleet.models import Device
@@ -223,7 +223,11 @@ class LocalRuns(ClientApi, RunsApi):
         return await self._reader.first_page(live.id)
 
     def _why_unknown(self, cell: Cell) -> str:
-        if cell.result is not None and cell.result.verdict is not Verdict.UNKNOWN:
+        result = cell.result
+        if result is not None and (
+            result.verdict is not Verdict.UNKNOWN or result.basis is Basis.DEVICE_DOES_NOT_KNOW
+        ):
+            # The device has said why.
             return cell.note.rstrip(".")
         return self._service.unknown_calls.why_unknown(cell.device, cell.call_id or "")
 
