@@ -142,7 +142,9 @@ def search_for(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """
     reach = SEARCHED if parameters.get("control_id") is None else FURTHEST
     scope = {"depth": reach.depth, "max_nodes": reach.nodes}
-    program = program_of(parameters)
+    program, window = program_of(parameters), parameters.get("window_id")
+    if isinstance(window, str):
+        return scope | {"window_id": window}
     return scope | ({"process_name": program} if program is not None else {})
 
 

@@ -196,10 +196,18 @@ class Previewer:
         wanted = {
             key: value
             for key, value in self._request.parameters.items()
-            if key in ("control_id", *PROGRAM_NAMES, "role", "name") and isinstance(value, str)
+            if key in ("control_id", "window_id", *PROGRAM_NAMES, "role", "name") and isinstance(value, str)
         }
+        if SCREEN_TARGETS[self._request.tool_name] is ScreenTarget.WINDOW:
+            return shown.model_copy(
+                update={"problem": "It brings a window to the front, and presses nothing."}
+            )
         if not wanted:
             return shown.model_copy(update={"problem": "It goes to whatever has the focus, or the pointer."})
+        if not wanted.keys() & {"control_id", "role", "name"}:
+            return shown.model_copy(
+                update={"problem": "It goes to whatever has the focus in that window, or nowhere."}
+            )
         found, problem = await self._control(wanted)
         if found is None:
             return shown.model_copy(update={"problem": problem})

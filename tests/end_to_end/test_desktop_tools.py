@@ -277,11 +277,13 @@ async def test_a_cancelled_typing_stops_and_leaves_no_key_down_and_no_layout_cha
 async def test_chords_reach_the_program_and_unknown_keys_are_named(device: Device, app: App) -> None:
     await app.obey("focus canvas")
     await app.told("focused")
-    assert await device.run("press_key", key="Ctrl+Shift+T") == {"pressed": "ctrl+shift+t"}
+    done = await device.run("press_key", key="Ctrl+Shift+T")
+    assert done["pressed"] == "ctrl+shift+t"
+    assert done["window"]["title"] == "Desktop under test"
     heard = await app.told("key", key="Key_T")
     assert heard["held"] == 0x02000000 | 0x04000000
     for key, told in (("Enter", "Key_Return"), ("F5", "Key_F5"), ("é", "Key_Eacute")):
-        await device.run("press_key", key=key)
+        await device.run("press_key", key=key, process_name=PROCESS)
         assert (await app.told("key", key=told))["held"] == 0
     refusal = await device.refused("press_key", key="ctrl+hyper")
     assert refusal.startswith("invalid_arguments: Unknown key: hyper. One of: enter, tab")
@@ -328,10 +330,10 @@ async def test_the_wheel_turns_over_a_control(device: Device, app: App) -> None:
     await device.run("scroll", direction="down", amount=2)
     assert (await app.told("wheel"))["y"] < 0
     button = await device.control("Count up")
-    assert await device.run("scroll", direction="up", control_id=button["id"]) == {
-        "scrolled": 3,
-        "direction": "up",
-    }
+    done = await device.run("scroll", direction="up", control_id=button["id"])
+    assert (done["scrolled"], done["direction"]) == (3, "up")
+    assert done["control"] == {"role": "push button", "name": "Count up", "control_id": button["id"]}
+    assert done["window"]["title"] == "Desktop under test"
 
 
 async def test_a_password_is_in_no_tree_and_black_in_the_picture(device: Device, app: App) -> None:

@@ -421,7 +421,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}outcome.py",
-        "    if error.code in GUARD_CODES:\n",
+        "    if error.code in _NOTHING_DONE:\n",
         "    if False:\n",
         "a command that the device refused counts as one that ran",
         _OUTCOMES,

@@ -106,6 +106,12 @@ class Window:
     # The shadow that the program draws around the window: the offset of the content, and how much smaller the
     # content is.
     shadow: Box = Box(0, 0, 0, 0)
+    minimized: bool = False
+    # Numbered from 1; None where the window is on every workspace, or the system has none.
+    workspace: int | None = None
+    on_this_workspace: bool = True
+    # The window whose dialog this one is.
+    dialog_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +207,22 @@ class Desktop(ABC):
         """The top-level windows, the topmost last."""
 
     @abstractmethod
+    async def bring_forward(self, window: Window) -> None:
+        """Ask for a window to be raised and to get the keyboard: from its icon or another workspace, too.
+
+        Returns before it is done; `windows` tells when the window is active.
+        """
+
+    async def window_of(self, control: Control) -> Window | None:
+        """The window that shows a control; None where it is not known."""
+        own = [one for one in await self.windows() if one.process_id == control.process_id]
+        return next((one for one in own if one.active), own[-1] if own else None)
+
+    async def processes_called(self, name: str) -> set[int]:
+        """The processes whose programs call themselves by this name, whatever their files are called."""
+        return set()
+
+    @abstractmethod
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """The controls in `scope`; each root is a program or a window."""
 
@@ -292,6 +314,9 @@ class NoDesktop(Desktop):
         return []
 
     async def windows(self) -> list[Window]:
+        raise self._lack.error()
+
+    async def bring_forward(self, window: Window) -> None:
         raise self._lack.error()
 
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:

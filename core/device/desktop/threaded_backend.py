@@ -90,6 +90,10 @@ class BlockingDesktop(Desktop):
         """The control with the focus."""
 
     @abstractmethod
+    def do_bring_forward(self, window: Window) -> None:
+        """See `Desktop.bring_forward`."""
+
+    @abstractmethod
     def do_perform(self, element: Any) -> str | None:
         """See `Desktop.perform`."""
 
@@ -134,6 +138,10 @@ class BlockingDesktop(Desktop):
     async def windows(self) -> list[Window]:
         """See `Desktop`."""
         return await self._run(self.look_windows)
+
+    async def bring_forward(self, window: Window) -> None:
+        """See `Desktop`."""
+        await self._run(self._bring_forward, window)
 
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """See `Desktop`."""
@@ -241,6 +249,12 @@ class BlockingDesktop(Desktop):
         if PROTECTED in control.states:
             self._secrecy.saw_password(control.id)
         return control
+
+    def _bring_forward(self, window: Window) -> None:
+        try:
+            self.do_bring_forward(window)
+        except Vanished:
+            raise stale(f"The window {window.id}") from None
 
     def _focused(self) -> Control | None:
         try:

@@ -11,6 +11,14 @@ from typing import Any
 from core.controls import SEARCHED, fitting, program_of
 from core.device.desktop.interface import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
 from core.device.desktop.key_chords import parse_chord
+from core.device.desktop.target_window import (
+    active_window,
+    check_inside,
+    control_target,
+    named_window,
+    only_there,
+    window_target,
+)
 from core.device.observations import ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode
 
@@ -51,7 +59,7 @@ class UiTools:
 
     async def click_element(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """`click_element`: performs the accessibility action; uses the pointer only where there is none."""
-        control = await self._meant(arguments)
+        control, window = await self._meant(arguments)
         if "enabled" not in control.states and "sensitive" not in control.states:
             raise DeviceError(f"{_named(control)} is disabled", ErrorCode.TOOL_FAILED)
         button: Button = arguments.get("button", "left")
@@ -70,6 +78,8 @@ class UiTools:
             "screen": _screen_of(control.box, monitors),
             "process_id": control.process_id,
             "process_name": control.process_name,
+            "window": window_target(window),
+            "control": control_target(control),
         }
 
     async def click_point(self, x: float, y: float, observation: str, button: Button) -> dict[str, Any]:
@@ -96,16 +106,30 @@ class UiTools:
             "screen": screen,
             "process_id": owner.process_id if owner else None,
             "process_name": owner.process_name if owner else "",
+            "window": window_target(owner),
+            "control": None,
         }
 
-    async def type_text(self, text: str, control_id: str | None, *, secret: bool) -> dict[str, Any]:
+    async def activate_window(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`activate_window`."""
+        before = await active_window(self.desktop)
+        window = await only_there(self.desktop, arguments)
+        if window is None:
+            raise BadInput("Give window_id, or process_name (or app_root_name)")
+        return {"active": True, "window": window_target(window), "before": window_target(before)}
+
+    async def type_text(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """`type_text`: types at the caret, replacing a selection. The text is in no result and no error."""
+        text, control_id = arguments["text"], arguments.get("control_id")
         if len(text) > _LONGEST_TEXT:
             raise BadInput(
                 f"text has {len(text)} characters; at most {_LONGEST_TEXT} are typed", ErrorCode.TOO_LARGE
             )
+        window = await only_there(self.desktop, arguments)
         control = await self._to_type_into(control_id)
-        if secret:
+        if window is not None and control is not None and control_id is not None:
+            check_inside(control, await self.desktop.window_of(control), window)
+        if arguments.get("secret", False):
             self.desktop.protect(control.id if control else None)
         method = "keys"
         if control is not None and await self.desktop.insert_text(control, text):
@@ -115,34 +139,75 @@ class UiTools:
             if control is not None and control_id is not None:
                 await self.desktop.focus(control)
             await self.desktop.type_keys(text)
+        shown_in = await self._shown_in(control)
         return {
             "typed": len(text),
             "method": method,
             "process_id": control.process_id if control else None,
+            "window": window_target(shown_in),
+            "control": control_target(control),
         }
 
-    async def press_key(self, key: str) -> dict[str, Any]:
+    async def press_key(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """`press_key`."""
-        chord = parse_chord(key)
+        chord = parse_chord(arguments["key"])
+        window = await only_there(self.desktop, arguments) or await active_window(self.desktop)
+        control = await self.desktop.focused()
         await self.desktop.press(chord)
-        return {"pressed": "+".join((*chord.modifiers, chord.key))}
+        return {
+            "pressed": "+".join((*chord.modifiers, chord.key)),
+            "window": window_target(window),
+            "control": control_target(control),
+        }
 
-    async def scroll(self, direction: Any, amount: int, control_id: str | None) -> dict[str, Any]:
-        """`scroll`: turns the wheel over a control or at the pointer."""
-        at = None
-        if control_id is not None:
-            at = await self._reachable(await self.desktop.control(control_id))
-        await self.desktop.scroll(direction, amount, at)
-        return {"scrolled": amount, "direction": direction}
-
-    async def _meant(self, arguments: dict[str, Any]) -> Control:
+    async def scroll(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`scroll`: turns the wheel over a control, over the window that is named, or at the pointer."""
+        direction, amount = arguments["direction"], int(arguments.get("amount", 3))
+        window, control, at = await only_there(self.desktop, arguments), None, None
         if (control_id := arguments.get("control_id")) is not None:
-            return await self.desktop.control(control_id)
+            control = await self.desktop.control(control_id)
+            if window is not None:
+                check_inside(control, await self.desktop.window_of(control), window)
+            at = await self._reachable(control)
+        elif window is not None:
+            at = window.box.centre
+        await self.desktop.scroll(direction, amount, at)
+        if window is None:
+            window = await self._shown_in(control)
+        return {
+            "scrolled": amount,
+            "direction": direction,
+            "window": window_target(window),
+            "control": control_target(control),
+        }
+
+    async def _shown_in(self, control: Control | None) -> Window | None:
+        """The window that shows a control; without one, the active window."""
+        if control is None:
+            return await active_window(self.desktop)
+        try:
+            return await self.desktop.window_of(control)
+        except DeviceError:
+            # An act may close the window that it acts in.
+            return None
+
+    async def _meant(self, arguments: dict[str, Any]) -> tuple[Control, Window | None]:
+        """The control that a call names, and the window that shows it."""
         program, role, name = program_of(arguments), arguments.get("role"), arguments.get("name")
-        if program is None or (role is None and name is None):
-            raise BadInput("Give control_id, or process_name (or app_root_name) with role, name or both")
-        found = await self.desktop.tree(Scope(process_name=program), _SEARCHED)
-        return the_one(found, role, name)
+        only = await named_window(self.desktop, arguments) if "window_id" in arguments else None
+        if (control_id := arguments.get("control_id")) is not None:
+            control = await self.desktop.control(control_id)
+        elif (program is None and only is None) or (role is None and name is None):
+            raise BadInput(
+                "Give control_id, or process_name (or app_root_name) or window_id with role, name or both"
+            )
+        else:
+            scope = Scope(program) if only is None else Scope(window_id=only.id)
+            control = the_one(await self.desktop.tree(scope, _SEARCHED), role, name)
+        shown_in = await self._shown_in(control)
+        if only is not None:
+            check_inside(control, shown_in, only)
+        return control, shown_in
 
     async def _to_type_into(self, control_id: str | None) -> Control | None:
         if control_id is None:
@@ -215,6 +280,8 @@ def window_as_dict(window: Window) -> dict[str, Any]:
         "box": window.box.as_dict(),
         "active": window.active,
         "visible": window.visible,
+        "minimized": window.minimized,
+        "workspace": window.workspace,
     }
 
 

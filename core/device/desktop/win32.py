@@ -38,6 +38,7 @@ _BUTTONS: dict[Button, tuple[int, int]] = {
 }
 _WHEEL, _WHEEL_ACROSS, _NOTCH = 0x0800, 0x1000, 120
 _KEY_UP = 0x0002
+_RESTORE = 9
 _FOCUS_TRIES = 20
 # Windows virtual key codes, by the key names of `key_chords`.
 KEYS = {
@@ -169,6 +170,7 @@ class WindowsDesktop(BlockingDesktop):
                         box=box,
                         active=handle == front,
                         visible=not element.IsOffscreen,
+                        minimized=bool(self._user.IsIconic(handle)),
                     )
                 )
         # UI Automation lists the topmost window first.
@@ -182,6 +184,13 @@ class WindowsDesktop(BlockingDesktop):
         """See `BlockingDesktop`."""
         with _present():
             return self._auto.GetFocusedControl()
+
+    def do_bring_forward(self, window: Window) -> None:
+        """See `BlockingDesktop`."""
+        handle = int(window.id, 16)
+        if self._user.IsIconic(handle):
+            self._user.ShowWindow(handle, _RESTORE)
+        self._user.SetForegroundWindow(handle)
 
     def do_perform(self, element: Any) -> str | None:
         """See `BlockingDesktop`."""

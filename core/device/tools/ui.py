@@ -29,6 +29,7 @@ Run = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 # The effect of a click or key depends on the program that receives it.
 _ACTS = Contract("change", "high", reversible=False, idempotent=False, open_world=True)
 _SCROLLS = Contract("change", "low", reversible=True, idempotent=False)
+_RAISES = Contract("change", "low", reversible=True, idempotent=True)
 
 _BOX = object_schema(
     {
@@ -49,12 +50,43 @@ WINDOW_ROW = object_schema(
         "process_name": text("The program."),
         "box": _BOX,
         "active": yes_or_no("Whether keys go to it."),
-        "visible": yes_or_no("Whether it is mapped."),
+        "visible": yes_or_no("Whether it is mapped: not minimized, and on the workspace that is shown."),
+        "minimized": yes_or_no("Whether it is an icon; activate_window brings it back."),
+        "workspace": nullable(whole_number("From 1; null where it is on every workspace.")),
     }
 )
 ALSO_PROGRAM = text("The same as process_name, as UFO's agents name it; give one of them.", minLength=1)
 _WINDOW_ID = text("A window's id from list_windows.", minLength=1)
 _CONTROL_ID = text("A control's id from get_ui_tree.", minLength=1)
+_ONLY_THERE = {
+    "window_id": text(
+        "Only in this window, which is brought forward first: its id from list_windows.", minLength=1
+    ),
+    "process_name": text(
+        "Only in this program's window, which is brought forward first; if it has several, the active one.",
+        minLength=1,
+    ),
+    "app_root_name": ALSO_PROGRAM,
+}
+# What an action reached, so that a caller need not guess where it went.
+_WINDOW = nullable(
+    object_schema(
+        {
+            "window_id": text("Its id."),
+            "title": text("Its title."),
+            "process_name": text("The program."),
+        }
+    )
+)
+_CONTROL = nullable(
+    object_schema(
+        {
+            "role": text("What it is."),
+            "name": text("What it is called."),
+            "control_id": text("Its id."),
+        }
+    )
+)
 _BUTTON = {"enum": ["left", "middle", "right"], "default": "left", "description": "Which button."}
 _NODE = object_schema(
     {
@@ -96,6 +128,8 @@ _CLICKED = object_schema(
         "screen": nullable(whole_number("The monitor.")),
         "process_id": _PROCESS_ID,
         "process_name": text("The program."),
+        "window": _WINDOW,
+        "control": _CONTROL,
     }
 )
 
@@ -124,6 +158,7 @@ def _tools(use: UiTools) -> list[tuple[Tool, tuple[Need, ...]]]:
         (_ui_tree(use), ("controls",)),
         (_accessibility_tree(use), ("controls",)),
         (_list_windows(use), ("windows",)),
+        (_activate_window(use), ("windows",)),
         (_click_element(use), ("controls",)),
         (_click_point(use), ("input",)),
         (_type_text(use), ("controls", "input")),
@@ -195,17 +230,44 @@ def _list_windows(use: UiTools) -> Tool:
     )
 
 
+def _activate_window(use: UiTools) -> Tool:
+    return _tool(
+        "activate_window",
+        "Bring a window forward",
+        "Raises a window and gives it the keyboard: from behind others, from its icon, and from another "
+        "workspace, which is then shown. By id, or by program if it has one window.",
+        object_schema(
+            {
+                "window_id": _WINDOW_ID,
+                "process_name": text("The program, if it has one window.", minLength=1),
+                "app_root_name": ALSO_PROGRAM,
+            },
+            required=(),
+        ),
+        object_schema(
+            {
+                "active": yes_or_no("Always true; a window that does not come forward is an error."),
+                "window": _WINDOW,
+                "before": _WINDOW,
+            }
+        ),
+        use.activate_window,
+        _RAISES,
+    )
+
+
 def _click_element(use: UiTools) -> Tool:
     return _tool(
         "click_element",
         "Press a control",
         "Presses a control through its accessibility action, and with the pointer only if it has none. "
-        "By id, or by program with role, name or both when just one control fits.",
+        "By id, or by program or window with role, name or both when just one control fits.",
         object_schema(
             {
                 "control_id": _CONTROL_ID,
                 "process_name": text("The program.", minLength=1),
                 "app_root_name": ALSO_PROGRAM,
+                "window_id": text("Only in this window: its id from list_windows.", minLength=1),
                 "role": text("The control's role.", minLength=1),
                 "name": text("The control's name.", minLength=1),
                 "double_click": yes_or_no("Twice, with the pointer.", default=False),
@@ -245,10 +307,6 @@ def _click_point(use: UiTools) -> Tool:
 
 
 def _type_text(use: UiTools) -> Tool:
-    async def run(given: dict[str, Any]) -> dict[str, Any]:
-        secret = bool(given.get("secret", False))
-        return await use.type_text(given["text"], given.get("control_id"), secret=secret)
-
     return _tool(
         "type_text",
         "Type text",
@@ -260,6 +318,7 @@ def _type_text(use: UiTools) -> Tool:
                 # The console redacts this argument when the named argument (`secret`) is true.
                 "text": text("What to type.", **{SECRET_IF: "secret"}),
                 "control_id": _CONTROL_ID,
+                **_ONLY_THERE,
                 "secret": yes_or_no("Whether the text must not be seen.", default=False),
             },
             required=("text",),
@@ -269,46 +328,63 @@ def _type_text(use: UiTools) -> Tool:
                 "typed": whole_number("Characters."),
                 "method": {"enum": ["accessibility", "keys"]},
                 "process_id": _PROCESS_ID,
+                "window": _WINDOW,
+                "control": _CONTROL,
             }
         ),
-        run,
+        use.type_text,
         _ACTS,
     )
 
 
 def _press_key(use: UiTools) -> Tool:
-    async def run(given: dict[str, Any]) -> dict[str, Any]:
-        return await use.press_key(given["key"])
-
     return _tool(
         "press_key",
         "Press a key",
-        "Presses one key, with modifiers if wanted, in whatever has the focus.",
-        object_schema({"key": text("Such as Enter, F5, ctrl+shift+t, or one character.", minLength=1)}),
-        object_schema({"pressed": text("The key as it was understood.")}),
-        run,
+        "Presses one key, with modifiers if wanted, in whatever has the focus, or only in the window or "
+        "program that is named.",
+        object_schema(
+            {
+                "key": text("Such as Enter, F5, ctrl+shift+t, or one character.", minLength=1),
+                **_ONLY_THERE,
+            },
+            required=("key",),
+        ),
+        object_schema(
+            {
+                "pressed": text("The key as it was understood."),
+                "window": _WINDOW,
+                "control": _CONTROL,
+            }
+        ),
+        use.press_key,
         _ACTS,
     )
 
 
 def _scroll(use: UiTools) -> Tool:
-    async def run(given: dict[str, Any]) -> dict[str, Any]:
-        return await use.scroll(given["direction"], int(given.get("amount", 3)), given.get("control_id"))
-
     return _tool(
         "scroll",
         "Turn the wheel",
-        "Turns the wheel over a control, or where the pointer is.",
+        "Turns the wheel over a control, over the window or program that is named, or where the pointer is.",
         object_schema(
             {
                 "direction": {"enum": ["up", "down", "left", "right"], "description": "Which way."},
                 "amount": whole_number("Notches.", minimum=1, maximum=100, default=3),
                 "control_id": _CONTROL_ID,
+                **_ONLY_THERE,
             },
             required=("direction",),
         ),
-        object_schema({"scrolled": whole_number("Notches."), "direction": text("Which way.")}),
-        run,
+        object_schema(
+            {
+                "scrolled": whole_number("Notches."),
+                "direction": text("Which way."),
+                "window": _WINDOW,
+                "control": _CONTROL,
+            }
+        ),
+        use.scroll,
         _SCROLLS,
     )
 

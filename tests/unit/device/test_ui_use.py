@@ -75,6 +75,9 @@ class Remembering(NoDesktop):
     def protect(self, control_id: str | None) -> None:
         self.done.append(("protect", control_id))
 
+    async def windows(self) -> list[Window]:
+        return [Window("0x1", "Other", 7, "other", SCREEN, True, True)]
+
     async def owner_at(self, x: int, y: int) -> Window | None:
         return Window("0x1", "Other", self.owner, "other", SCREEN, True, True)
 
@@ -169,31 +172,33 @@ def test_a_protected_value_leaves_in_no_result() -> None:
 
 async def test_a_secret_protects_its_field_before_it_is_typed() -> None:
     hands, desktop = use(control(takes_text=True))
-    assert await hands.type_text("hunter2", "x", secret=True) == {
+    assert await hands.type_text({"text": "hunter2", "control_id": "x", "secret": True}) == {
         "typed": 7,
         "method": "accessibility",
         "process_id": 7,
+        "window": {"window_id": "0x1", "title": "Other", "process_name": "other"},
+        "control": {"role": "push button", "name": "OK", "control_id": "id-OK"},
     }
     assert desktop.done == [("protect", "id-OK")]
     hands, desktop = use(control())
-    await hands.type_text("hunter2", None, secret=True)
+    await hands.type_text({"text": "hunter2", "secret": True})
     assert desktop.done == [("protect", None), ("keys", 7)]
 
 
 async def test_text_goes_by_keys_where_a_control_takes_none_and_only_with_the_focus() -> None:
     hands, desktop = use(control())
-    assert (await hands.type_text("abc", "x", secret=False))["method"] == "keys"
+    assert (await hands.type_text({"text": "abc", "control_id": "x"}))["method"] == "keys"
     assert desktop.done == ["focus", ("keys", 3)]
     desktop.input_lack = Unavailability("There is no display", "Start one")
     with pytest.raises(DeviceError) as caught:
-        await hands.type_text("abc", "x", secret=False)
+        await hands.type_text({"text": "abc", "control_id": "x"})
     assert caught.value.message == "There is no display. Start one"
 
 
 async def test_a_text_beyond_bounds_is_refused_without_repeating_it() -> None:
     hands, desktop = use(control(takes_text=True))
     with pytest.raises(BadInput) as caught:
-        await hands.type_text("hunter2" * 10_000, "x", secret=True)
+        await hands.type_text({"text": "hunter2" * 10_000, "control_id": "x", "secret": True})
     assert caught.value.code is ErrorCode.TOO_LARGE
     assert "hunter2" not in caught.value.message
     assert desktop.done == []

@@ -76,7 +76,9 @@ def test_a_secret_content_has_no_size_and_a_secret_text_is_not_quoted():
 
 
 # The first letters are in no word that the findings use of themselves, such as "argument".
-SECRETS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=5, max_size=21).map("zq9".__add__)
+SECRETS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=5, max_size=21).map(
+    "zq9".__add__
+)
 LINES = [
     "curl https://{}.example/x",
     "rm -rf /srv/{}",

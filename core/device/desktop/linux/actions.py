@@ -17,8 +17,22 @@ from core.device.desktop.linux.atspi_constants import (
     TEXT,
 )
 
-# Actions equivalent to a user's click, the best first. Toolkits differ in upper and lower case.
-_PRESSING = ("press", "click", "activate", "toggle", "jump", "open", "expand or contract")
+# Actions equivalent to a user's click, the best first, by their untranslated names. Toolkits differ in upper
+# and lower case. Browsers name an action by what it does to this control now: `check`, `uncheck`, `select`.
+_PRESSING = (
+    "press",
+    "click",
+    "activate",
+    "toggle",
+    "check",
+    "uncheck",
+    "select",
+    "jump",
+    "open",
+    "expand or contract",
+    "expand",
+    "collapse",
+)
 # For these roles, `activate` is Enter or a double click in GTK, and `toggle` selects nothing in Qt: it would
 # submit a form, open a row, or do nothing. They are clicked with the pointer instead.
 _POINTED_AT = (
@@ -38,7 +52,7 @@ _ACTION_S = 3.0
 
 async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | None:
     """Perform the action equivalent to a click; returns its name, or None where the control has none."""
-    names = [name.lower() for name in await _names(bus, ref, control)]
+    names = [name.lower() for name in await action_names(bus, ref)]
     wanted = _PLAIN if control.role in _POINTED_AT else _PRESSING
     index = next((names.index(name) for name in wanted if name in names), None)
     if index is None:
@@ -47,14 +61,21 @@ async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | No
     return names[index] if done else None
 
 
-async def _names(bus: AccessibilityBus, ref: Ref, control: Control) -> list[str]:
-    """The untranslated names of the actions; the control itself reports translated names, or none."""
+async def action_names(bus: AccessibilityBus, ref: Ref) -> list[str]:
+    """The untranslated names of a control's actions, by their index; empty where it has none.
+
+    `GetActions` has translated names, which Chromium leaves empty and WebKit's pages do not answer.
+
+    Raises:
+        Silent: its program hangs.
+        Gone: it does not exist.
+    """
     try:
         count = min(int(await bus.get(ref, ACTION, "NActions")), MOST_ACTIONS)
         asked = (bus.call(ref, ACTION, "GetName", "i", (at,)) for at in range(count))
         return [str(name) for (name,) in await asyncio.gather(*asked)]
     except NotSupported:
-        return list(control.actions)
+        return []
 
 
 async def focus(bus: AccessibilityBus, ref: Ref) -> bool:

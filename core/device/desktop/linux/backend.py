@@ -45,6 +45,7 @@ from core.device.desktop.linux.redaction import find_hidden
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
 from core.device.desktop.linux.x11 import XLink, display_lack
 from core.device.desktop.sensitive_fields import SensitiveFields
+from core.device.desktop.target_window import out_of_sight
 from core.errors import BadInput, DeviceError, ErrorCode
 
 Answer = TypeVar("Answer")
@@ -85,6 +86,33 @@ class LinuxDesktop(Desktop):
     async def windows(self) -> list[Window]:
         """See `Desktop`."""
         return await self._eyes.run(x11_windows.list_windows)
+
+    async def bring_forward(self, window: Window) -> None:
+        """See `Desktop`."""
+        await self._hands.run(x11_windows.bring_forward, int(window.id, 16))
+
+    async def window_of(self, control: Control) -> Window | None:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        try:
+            windows = await self.windows()
+        except DeviceError:
+            # On Wayland no program can list the windows.
+            return None
+        places, frame = await self._told(self._home(ref, windows), ref)
+        own = [one for one in windows if one.process_id == places.process_id]
+        if frame is not None:
+            own = [one for one in windows if one.id in frame.windows] or own
+        centre = control.box.centre if control.box else None
+        around = [one for one in own if centre and one.visible and one.box.holds(*centre)]
+        return next((one for one in own if one.active), next(reversed(around or own), None))
+
+    async def processes_called(self, name: str) -> set[int]:
+        """See `Desktop`."""
+        try:
+            return {one.process_id for one in await self._named(await self._programs(), name)}
+        except (BadInput, DeviceError):
+            return set()
 
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """See `Desktop`."""
@@ -189,12 +217,15 @@ class LinuxDesktop(Desktop):
     async def in_the_way(self, control: Control, x: int, y: int) -> str | None:
         """See `Desktop`."""
         owner = await self.owner_at(x, y)
-        if owner is None:
-            return "not on the screen: no window is at its place"
         ref = self._bus.ref_of(control.id)
         places, frame = await self._told(self._home(ref), ref)
-        if _may_hold(owner, frame, places.process_id):
+        if owner is not None and _may_hold(owner, frame, places.process_id):
             return None
+        shown_in = await self.window_of(control)
+        if shown_in is not None and (reason := out_of_sight(shown_in)):
+            return f"not on the screen: {reason}"
+        if owner is None:
+            return "not on the screen: no window is at its place"
         return f"covered by the window {owner.title!r} of {owner.process_name or 'an unknown program'}"
 
     async def click(self, x: int, y: int, button: Button, count: int) -> None:
@@ -238,10 +269,10 @@ class LinuxDesktop(Desktop):
             # On Wayland, the accessibility bus is the only source of data.
             return []
 
-    async def _home(self, ref: Ref) -> tuple[Places, Frame | None]:
+    async def _home(self, ref: Ref, windows: list[Window] | None = None) -> tuple[Places, Frame | None]:
         """The frames of the program that shows a control, and the frame that contains it."""
         home = await home_of(self._bus, ref)
-        places = await places_of(self._bus, home.root, await self._shown())
+        places = await places_of(self._bus, home.root, await self._shown() if windows is None else windows)
         return places, places.frame(home.top)
 
     async def _programs(self) -> list[Program]:
@@ -285,14 +316,9 @@ class LinuxDesktop(Desktop):
         return (await Reader(self._bus, self._secrecy).read(ref, program, places.of(frame)))[0]
 
     async def _bring_forward(self, control: Control) -> None:
-        places, frame = await self._home(self._bus.ref_of(control.id))
-        own = [one for one in await self.windows() if one.process_id == places.process_id and one.visible]
-        own = [one for one in own if frame is not None and one.id in frame.windows] or own
-        if not own or any(one.active for one in own):
-            return
-        centre = control.box.centre if control.box else None
-        chosen = next((one for one in reversed(own) if centre and one.box.holds(*centre)), own[-1])
-        await self._hands.run(x11_windows.bring_forward, int(chosen.id, 16))
+        window = await self.window_of(control)
+        if window is not None and not window.active:
+            await self.bring_forward(window)
 
     async def _told(self, asked: Awaitable[Answer], ref: Ref, *, is_act: bool = False) -> Answer:
         """The answer of a bus call, with bus exceptions converted to `DeviceError`."""
