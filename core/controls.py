@@ -45,10 +45,17 @@ class Named(Protocol):
 Control = TypeVar("Control", bound=Named)
 
 
+# A label has the name of its field, and a cell that of the button in it.
+_PASSIVE = frozenset(
+    "label|static|caption|heading|paragraph|section|panel|filler|table cell|table row|row header".split("|")
+)
+
+
 def fitting(controls: Iterable[Control], role: str | None, name: str | None) -> list[Control]:
     """The controls that match a role and a name; controls that are not showing only if no other matches.
 
-    Case and the amount of white space in a name are ignored.
+    Case and the amount of white space in a name are ignored. Without a role, labels and cells match only if no
+    other control does.
     """
     fit = [
         control
@@ -56,7 +63,10 @@ def fitting(controls: Iterable[Control], role: str | None, name: str | None) -> 
         if (role is None or control.role.lower() == role.lower())
         and (name is None or folded(control.name) == folded(name))
     ]
-    return [control for control in fit if SHOWING in control.states] or fit
+    fit = [control for control in fit if SHOWING in control.states] or fit
+    if role is None and name:
+        fit = [control for control in fit if control.role not in _PASSIVE] or fit
+    return fit
 
 
 def folded(name: str) -> str:

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from core.controls import SEARCHED
+from core.device.desktop.control_search import Found, Wanted, nearest
 from core.errors import DeviceError, ErrorCode
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ Button = Literal["left", "middle", "right"]
 Direction = Literal["up", "down", "left", "right"]
 # The desktop features that a tool may need: controls and their trees, pointer and keys, or a list of windows.
 Need = Literal["controls", "input", "windows"]
+Detail = Literal["names", "outline", "all"]
 PROTECTED = "protected"
 LONGEST_VALUE = 2_000
 
@@ -71,9 +74,11 @@ class Control:
     takes_text: bool = False
     children: list[Control] = field(default_factory=list)
     truncated: bool = False
+    # Children that were not read because they are not on the screen.
+    not_showing: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
-        """The control with its descendants as it appears in a result."""
+    def as_dict(self, *, deep: bool = True) -> dict[str, Any]:
+        """The control, if `deep` with its descendants, as it appears in a result."""
         shown: dict[str, Any] = {
             "id": self.id,
             "role": self.role,
@@ -83,10 +88,12 @@ class Control:
             "box": self.box.as_dict() if self.box else None,
             "actions": list(self.actions),
             "process_id": self.process_id,
-            "children": [child.as_dict() for child in self.children],
+            "children": [child.as_dict() for child in self.children] if deep else [],
         }
         if self.truncated:
             shown["truncated"] = True
+        if self.not_showing:
+            shown["not_showing"] = self.not_showing
         return shown
 
 
@@ -124,19 +131,30 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The scope of a search for controls: all programs, a process, or a window."""
+    """The scope of a search for controls: all programs, a process, a window, or what is below a control."""
 
     process_name: str | None = None
     window_id: str | None = None
+    below: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of reading controls: levels, number of controls, and seconds."""
+    """The bounds of reading controls: levels, number of controls, and seconds.
+
+    `showing`: only controls on the screen. `detail`: what is read of each: its role, name and states; also
+    its value and place (`outline`); or also its actions (`all`).
+    """
 
     depth: int = 30
     nodes: int = 1_000
     seconds: float = 8.0
+    showing: bool = False
+    detail: Detail = "all"
+
+
+SEARCHED_BOUNDS = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes)
+"""How far a program is read to find a control by its name."""
 
 
 @dataclass(slots=True)
@@ -225,6 +243,16 @@ class Desktop(ABC):
     @abstractmethod
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """The controls in `scope`; each root is a program or a window."""
+
+    async def find(self, scope: Scope, wanted: Wanted) -> Found[Control]:
+        """The controls in `scope` that fit, or those that are nearest.
+
+        Every system may read all controls for it; one that can find a control without that does.
+        """
+        tree = await self.tree(scope, SEARCHED_BOUNDS)
+        fit = wanted.fitting(tree.all())
+        near = [] if fit else nearest(tree.all(), wanted)
+        return Found(wanted, fit, near, not tree.truncated, tree.not_answering)
 
     @abstractmethod
     async def control(self, control_id: str) -> Control:

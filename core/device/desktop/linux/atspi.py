@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import os
+import re
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -36,6 +35,9 @@ _LEFT_ALONE_S = 2.0
 # How long, in seconds, a call is not repeated that a program left unanswered while it answered others.
 _DEAF_S = 60.0
 _REMEMBERED = 256
+# Most objects have paths of this form; an id has it in short, because a tree has hundreds of ids.
+_USUAL_PATH, _SHORT_PATH = "/org/a11y/atspi/accessible/", "~"
+_ID = re.compile(r"at-(?P<mark>[0-9A-Za-z]*)(?P<bus>:[0-9]+\.[0-9]+)(?P<path>[~/][0-9A-Za-z_/]*)")
 _GONE = (
     "org.freedesktop.DBus.Error.UnknownObject",
     "org.freedesktop.DBus.Error.ServiceUnknown",
@@ -181,12 +183,14 @@ class AccessibilityBus:
             self._toolkits.clear()
             # The id of the bus: names such as :1.7 recur on another bus and then mean another program.
             _, _, guid = address.partition("guid=")
-            self._mark = guid[:8] or address[-8:]
+            self._mark = re.sub("[^0-9A-Za-z]", "", guid or address[-8:])[:8]
 
     def id_of(self, ref: Ref) -> str:
         """An opaque id for a reference, valid for the life of the object."""
-        plain = f"{self._mark} {ref.bus} {ref.path}".encode()
-        return "at-" + base64.urlsafe_b64encode(plain).decode("ascii").rstrip("=")
+        path = ref.path
+        if path.startswith(_USUAL_PATH):
+            path = _SHORT_PATH + path.removeprefix(_USUAL_PATH)
+        return f"at-{self._mark}{ref.bus}{path}"
 
     def ref_of(self, control_id: str) -> Ref:
         """The reference for an id.
@@ -194,15 +198,13 @@ class AccessibilityBus:
         Raises:
             DeviceError: the id is not of this bus (code `stale_observation`).
         """
-        head, _, rest = control_id.partition("-")
-        try:
-            plain = base64.urlsafe_b64decode(rest + "=" * (-len(rest) % 4)).decode()
-            mark, bus, path = plain.split(" ")
-        except (binascii.Error, UnicodeDecodeError, ValueError) as error:
-            raise stale(f"The control {control_id[:60]}") from error
-        if head != "at" or mark != self._mark or not path.startswith("/") or not bus.startswith(":"):
+        fit = _ID.fullmatch(control_id)
+        if fit is None or fit["mark"] != self._mark:
             raise stale(f"The control {control_id[:60]}")
-        return Ref(bus, path)
+        path = fit["path"]
+        if path.startswith(_SHORT_PATH):
+            path = _USUAL_PATH + path.removeprefix(_SHORT_PATH)
+        return Ref(fit["bus"], path)
 
     async def call(
         self,

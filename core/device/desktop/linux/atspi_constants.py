@@ -11,6 +11,7 @@ COMPONENT = "org.a11y.atspi.Component"
 EDITABLE_TEXT = "org.a11y.atspi.EditableText"
 TEXT = "org.a11y.atspi.Text"
 VALUE = "org.a11y.atspi.Value"
+TABLE = "org.a11y.atspi.Table"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 ROOT = "/org/a11y/atspi/accessible/root"
 NULL = "/org/a11y/atspi/null"
@@ -25,6 +26,13 @@ ANSWERS = {
     "GetChildren": "a(so)",
     "GetChildAtIndex": "(so)",
     "GetMatches": "a(so)",
+    "GetAccessibleAtPoint": "(so)",
+    "GetAccessibleAt": "(so)",
+    "GetIndexInParent": "i",
+    "GetRowAtIndex": "i",
+    "GetColumnAtIndex": "i",
+    "GetRelationSet": "a(ua(so))",
+    "GetAttributes": "a{ss}",
     "GetExtents": "(iiii)",
     "GetActions": "a(sss)",
     "GetText": "s",
@@ -44,6 +52,9 @@ ANSWERS = {
 SOMETIMES_LOST = ("GetActions", "GetMatches")
 PROPERTY_TYPES = {
     "Name": "s",
+    "Description": "s",
+    "NRows": "i",
+    "NColumns": "i",
     "ChildCount": "i",
     "NActions": "i",
     "Parent": "(so)",

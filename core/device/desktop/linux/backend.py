@@ -8,9 +8,13 @@ import contextlib
 import threading
 import time
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import TypeVar
 
+from core.controls import SHOWING
+from core.device.desktop.control_search import Found, Wanted, nearest
 from core.device.desktop.interface import (
+    SEARCHED_BOUNDS,
     Bounds,
     Box,
     Button,
@@ -43,6 +47,7 @@ from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT
 from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
 from core.device.desktop.linux.redaction import find_hidden
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
+from core.device.desktop.linux.visible_children import cell_at, cell_place
 from core.device.desktop.linux.x11 import XLink, display_lack
 from core.device.desktop.sensitive_fields import SensitiveFields
 from core.device.desktop.target_window import out_of_sight
@@ -53,6 +58,12 @@ _LACK_S = 2.0
 _FOCUS_S = 1.0
 _POLL_S = 0.02
 _SHOWN = 10
+_MOST_FOUND = 20
+_TABLES = ("table", "tree table")
+
+
+# A program to read, and the objects at which to start; None for all of it.
+_Start = tuple[Program, list[Ref] | None]
 
 
 class LinuxDesktop(Desktop):
@@ -116,20 +127,33 @@ class LinuxDesktop(Desktop):
 
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """See `Desktop`."""
-        found = await self._programs()
-        start: list[Ref] | None = None
-        if scope.window_id is not None:
-            window = await self._eyes.run(x11_windows.window_of_id, scope.window_id)
-            found = [one for one in found if one.process_id == window.process_id]
-            if not found:
-                raise BadInput(f"The program of window {scope.window_id} tells nothing about its controls")
-            start = await self._frames(found[0], window)
-            found = found[:1]
-        elif scope.process_name is not None:
-            found = await self._named(found, scope.process_name)
-        walk = Walk(self._bus, bounds, self._secrecy, await self._shown())
-        roots = await asyncio.gather(*(walk.program(one, start) for one in found))
-        return Tree([one for one in roots if one is not None], walk.truncated, walk.silent)
+        return await _read_all(await self._walking(bounds), await self._scoped(scope))
+
+    async def find(self, scope: Scope, wanted: Wanted) -> Found[Control]:
+        """See `Desktop`.
+
+        What is on the screen is searched first, and only its roles, states and names are read. The rest of
+        the programs, such as closed menus, is searched only where nothing on the screen fits.
+        """
+        start = await self._scoped(scope)
+        bounds = replace(SEARCHED_BOUNDS, detail="names", showing=True)
+        walk = await self._walking(bounds, wanted)
+        found = await _read_all(walk, start)
+        if not (fit := wanted.fitting(found.all())):
+            fit = await self._cells(found, wanted)
+        if not fit:
+            walk = await self._walking(replace(bounds, showing=False), wanted)
+            found = await _read_all(walk, start)
+            fit = wanted.fitting(found.all())
+        near: list[Control] = []
+        if not fit:
+            with contextlib.suppress(Silent):
+                await walk.complete(found.all())
+            near = nearest(found.all(), wanted)
+        read = await asyncio.gather(*(self._again(one) for one in fit[:_MOST_FOUND]))
+        controls = [one for one in read if one is not None]
+        is_complete = not found.truncated and len(fit) <= _MOST_FOUND
+        return Found(wanted, controls, near, is_complete, found.not_answering)
 
     async def control(self, control_id: str) -> Control:
         """See `Desktop`."""
@@ -300,6 +324,53 @@ class LinuxDesktop(Desktop):
             raise BadInput(f"No program {name[:60]!r} shows controls. One of: {known}")
         return named
 
+    async def _scoped(self, scope: Scope) -> list[_Start]:
+        """The programs to read, each with the objects at which to start; None for all."""
+        found = await self._programs()
+        if scope.below is not None:
+            ref = self._bus.ref_of(scope.below)
+            home = await self._told(home_of(self._bus, ref), ref)
+            process_id = await self._told(self._bus.process_id(home.root.bus), ref)
+            name = process_name(process_id)
+            return [(Program(home.root, process_id, name), [ref])]
+        if scope.window_id is not None:
+            window = await self._eyes.run(x11_windows.window_of_id, scope.window_id)
+            found = [one for one in found if one.process_id == window.process_id][:1]
+            if not found:
+                raise BadInput(f"The program of window {scope.window_id} tells nothing about its controls")
+            return [(found[0], await self._frames(found[0], window))]
+        if scope.process_name is not None:
+            found = await self._named(found, scope.process_name)
+        return [(one, None) for one in found]
+
+    async def _walking(self, bounds: Bounds, wanted: Wanted | None = None) -> Walk:
+        return Walk(self._bus, bounds, self._secrecy, await self._shown(), wanted)
+
+    async def _again(self, known: Control) -> Control | None:
+        """A control that a search found, with everything that is known about it; None if it is gone."""
+        try:
+            control = await self.control(known.id)
+        except DeviceError as error:
+            if error.code is ErrorCode.STALE_OBSERVATION:
+                return None
+            raise
+        control.name = control.name or known.name
+        return control
+
+    async def _cells(self, tree: Tree, wanted: Wanted) -> list[Control]:
+        """The cell of a spreadsheet on the screen that has the wanted name, such as B2."""
+        place = cell_place(wanted.name or "")
+        if place is None:
+            return []
+        found = []
+        for table in tree.all():
+            if table.role in _TABLES and table.not_showing and SHOWING in table.states:
+                with contextlib.suppress(Gone, Silent, NotSupported, DeviceError):
+                    ref = await cell_at(self._bus, self._bus.ref_of(table.id), *place)
+                    if ref is not None:
+                        found.append(await self._read(ref))
+        return wanted.fitting(found)
+
     async def _frames(self, program: Program, window: Window) -> list[Ref] | None:
         """The program's controls that represent a window; None where they are not known."""
         try:
@@ -313,7 +384,7 @@ class LinuxDesktop(Desktop):
             process_id = await self._bus.process_id(ref.bus)
             program = Program(Ref(ref.bus, ROOT), process_id, process_name(process_id))
         places, frame = await self._home(ref)
-        return (await Reader(self._bus, self._secrecy).read(ref, program, places.of(frame)))[0]
+        return await Reader(self._bus, self._secrecy).read(ref, program, places.of(frame))
 
     async def _bring_forward(self, control: Control) -> None:
         window = await self.window_of(control)
@@ -332,6 +403,11 @@ class LinuxDesktop(Desktop):
         except NotSupported as error:
             # Qt answers so for objects that are gone.
             raise stale(f"The control {self._bus.id_of(ref)[:60]}") from error
+
+
+async def _read_all(walk: Walk, start: list[_Start]) -> Tree:
+    roots = await asyncio.gather(*(walk.program(*one) for one in start))
+    return Tree([one for one in roots if one is not None], walk.truncated, walk.silent)
 
 
 def _may_hold(owner: Window, frame: Frame | None, process_id: int | None) -> bool:
