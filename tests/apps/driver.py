@@ -70,14 +70,21 @@ class Driver:
         try:
             found = await until(check, "the act did something else, or nothing", EFFECT_S)
         except AssertionError as error:
-            last = self._waiting.pop() if self._waiting else "no act"
-            self._waiting.clear()
-            self._write(last, Outcome.SOMETHING_ELSE, str(error).partition("\n")[0])
+            self.judge(False, str(error).partition("\n")[0])
             raise
-        for shown in self._waiting:
-            self._write(shown, Outcome.RIGHT)
-        self._waiting.clear()
+        self.judge(True)
         return found
+
+    def judge(self, right: bool, words: str = "") -> None:
+        """Count the acts since the last check as right, or the last of them as one that did something else."""
+        if right:
+            for shown in self._waiting:
+                self._write(shown, Outcome.RIGHT)
+        else:
+            last = self._waiting[-1] if self._waiting else "no act"
+            self._write(last, Outcome.SOMETHING_ELSE, words)
+        self._waiting.clear()
+        assert right, words
 
     async def is_refused(self, tool: str, **arguments: Any) -> str:
         """Call a tool that has to refuse, which is right if it says why and what to do; gives its words."""

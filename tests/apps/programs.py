@@ -37,9 +37,9 @@ class Started:
         async with asyncio.timeout(PATIENCE_S):
             return (await self.process.stdout.readline()).decode().rstrip("\n")
 
-    async def ends(self) -> tuple[int, str]:
+    async def ends(self, seconds: float = PATIENCE_S) -> tuple[int, str]:
         """Its exit code and the rest of its output, when it has ended by itself."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(seconds):
             out, _ = await self.process.communicate()
         assert self.process.returncode is not None
         return self.process.returncode, out.decode()
