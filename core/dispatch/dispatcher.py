@@ -12,6 +12,7 @@ import asyncio
 import copy
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from core.aip.extensions import FEATURE_BINARY
@@ -31,6 +32,7 @@ from core.dispatch.approval_stage import (
 from core.dispatch.argument_checks import Roots, check_form, check_roots, may_have_paths
 from core.dispatch.arguments import PreparedCall
 from core.dispatch.call_preparer import CallPreparer
+from core.dispatch.card_views import CardViews
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.command import (
     Attempt,
@@ -126,6 +128,11 @@ class Dispatcher:
         self._throttle = Throttle(_AT_A_TIME)
 
     @property
+    def cards(self) -> CardViews:
+        """What the approval cards of the waiting requests show of the screen."""
+        return self._evidence.cards
+
+    @property
     def gate(self) -> Gate:
         """The permit gate that channels use to demand a permit for each command."""
         return self._mint
@@ -144,6 +151,10 @@ class Dispatcher:
         """Stop sending: no permit is minted or redeemed until `resume`."""
         self._stopped = why
         self._mint.halt(True)
+
+    async def close(self) -> None:
+        """End the reads for approval cards; nothing waits for an approval any more."""
+        await self._evidence.cards.close()
 
     def resume(self) -> None:
         """Allow commands to be sent again."""
@@ -257,7 +268,11 @@ class Dispatcher:
         """Carry one command through all stages. Every end, errors too, is journalled and returned."""
         started = time.perf_counter()
         for _ in range(MOST_EDITS):
-            outcome = await self._attempt(Attempt(request, started), on_stage)
+            attempt = Attempt(request, started)
+            try:
+                outcome = await self._attempt(attempt, on_stage)
+            finally:
+                self._evidence.cards.end(attempt.bound)
             if not isinstance(outcome, Edited):
                 return outcome
             request = replace(
@@ -283,9 +298,13 @@ class Dispatcher:
                 attempt.request = with_process_id
                 command = await self._prepare(attempt)
             decision = self._decide(command, attempt)
-            card = self._evidence.on_card(command)
+            named = self._evidence.named_picture(command)
             outcome = await self._approving.approve(
-                command, decision, on_stage, lambda: self._judge_again(attempt.request)
+                command,
+                decision,
+                on_stage,
+                lambda: self._judge_again(attempt.request),
+                partial(self._evidence.cards.begin, command),
             )
             match outcome:
                 case Edited():
@@ -294,7 +313,8 @@ class Dispatcher:
                     return self._refuse(attempt, error)
                 case Approved(command, decision, approval, waited_s):
                     attempt.stage, attempt.decision = CommandStage.RECORD_INTENT, decision
-            before = await self._evidence.before(command, decision, approval, card)
+            approved_at = time.monotonic() - waited_s
+            before = await self._evidence.before(command, decision, approval, named, approved_at)
             # A command under a grant may have waited for it, and then for its turn.
             if approval is not None or before or decision.grant:
                 await self._check_still_allowed(command, decision, approval, waited_s)

@@ -309,6 +309,7 @@ class Service:
         await self.live_pictures.close()
         await asyncio.gather(self.this_computer.close(), self.links.close())
         await self._let_runs_end()
+        await self.dispatcher.close()
         await self._late_answers.done()
         await self.tasks.close()
         self.runner.close()

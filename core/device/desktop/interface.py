@@ -262,6 +262,22 @@ class Desktop(ABC):
     async def perform(self, control: Control) -> str | None:
         """Press, click, activate or toggle through accessibility; returns the action's name, or None."""
 
+    async def prefers_pointer(self, control: Control) -> bool:
+        """Whether a control is better pressed with the pointer than by its accessibility action."""
+        return False
+
+    async def menus_above(self, control: Control) -> list[Control]:
+        """The menus that must be open for a menu item to show, the outermost first; empty where unknown."""
+        return []
+
+    async def scroll_to(self, control: Control) -> bool:
+        """Ask the program to scroll to a control; False where it cannot. Returns before it is done."""
+        return False
+
+    async def popups(self) -> list[Window]:
+        """The menus and similar windows on the screen, which `windows` may leave out."""
+        return []
+
     @abstractmethod
     async def focus(self, control: Control) -> None:
         """Give a control the keyboard focus."""

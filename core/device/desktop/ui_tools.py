@@ -11,6 +11,7 @@ from typing import Any
 from core.controls import SEARCHED, fitting, program_of
 from core.device.desktop.interface import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
 from core.device.desktop.key_chords import parse_chord
+from core.device.desktop.pressing import in_view, named, press, reachable, screen_of, screens
 from core.device.desktop.target_window import (
     active_window,
     check_inside,
@@ -58,28 +59,23 @@ class UiTools:
         }
 
     async def click_element(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`click_element`: performs the accessibility action; uses the pointer only where there is none."""
+        """`click_element`: presses a control, and says what was seen then."""
         control, window = await self._meant(arguments)
-        if "enabled" not in control.states and "sensitive" not in control.states:
-            raise DeviceError(f"{_named(control)} is disabled", ErrorCode.TOOL_FAILED)
         button: Button = arguments.get("button", "left")
         count = 2 if arguments.get("double_click") else 1
-        method = "accessibility"
-        if button != "left" or count > 1 or await self.desktop.perform(control) is None:
-            method = "pointer"
-            await self._click_at_centre(control, button, count)
-        monitors = await self._monitors()
+        pressed = await press(self.desktop, control, window, button, count)
         return {
             "clicked": True,
             "control_name": control.name,
-            "box": control.box.as_dict() if control.box else None,
-            "method": method,
+            "box": pressed.box.as_dict() if pressed.box else None,
+            "method": pressed.method,
             "scale": 1.0,
-            "screen": _screen_of(control.box, monitors),
+            "screen": screen_of(pressed.box, await screens(self.desktop)),
             "process_id": control.process_id,
             "process_name": control.process_name,
             "window": window_target(window),
             "control": control_target(control),
+            "seen": pressed.seen.as_dict(),
         }
 
     async def click_point(self, x: float, y: float, observation: str, button: Button) -> dict[str, Any]:
@@ -87,7 +83,7 @@ class UiTools:
         seen = self.observations.consume(observation)
         at = seen.on_screen(x, y)
         box = Box(*at, 1, 1)
-        screen = _screen_of(box, await self._monitors())
+        screen = screen_of(box, await screens(self.desktop))
         layers, met = await self.desktop.layers(), await self.desktop.layer_at(*at)
         # A pointer moved beyond the screen would stop at its edge, over something else.
         if screen is None or not seen.shows(*at, layers, met):
@@ -168,7 +164,8 @@ class UiTools:
             control = await self.desktop.control(control_id)
             if window is not None:
                 check_inside(control, await self.desktop.window_of(control), window)
-            at = await self._reachable(control)
+            control = await in_view(self.desktop, control)
+            at = await reachable(self.desktop, control)
         elif window is not None:
             at = window.box.centre
         await self.desktop.scroll(direction, amount, at)
@@ -217,36 +214,13 @@ class UiTools:
             "enabled" not in control.states and "sensitive" not in control.states
         ):
             raise DeviceError(
-                f"{_named(control)} takes no text: it is disabled or read-only", ErrorCode.TOOL_FAILED
+                f"{named(control)} takes no text: it is disabled or read-only", ErrorCode.TOOL_FAILED
             )
         return control
 
     async def _need_input(self) -> None:
         if lack := await asyncio.to_thread(self.desktop.lack, "input"):
             raise lack.error()
-
-    async def _click_at_centre(self, control: Control, button: Button, count: int) -> None:
-        await self._need_input()
-        x, y = await self._reachable(control)
-        await self.desktop.click(x, y, button, count)
-
-    async def _reachable(self, control: Control) -> tuple[int, int]:
-        """The centre of a control, if a click there would reach the control."""
-        if control.box is None or "showing" not in control.states:
-            raise DeviceError(f"{_named(control)} is not showing", ErrorCode.TOOL_FAILED)
-        x, y = control.box.centre
-        if not any(one.holds(x, y) for one in await self._monitors()):
-            raise DeviceError(f"{_named(control)} is not on the screen", ErrorCode.TOOL_FAILED)
-        if obstacle := await self.desktop.in_the_way(control, x, y):
-            raise DeviceError(f"{_named(control)} is {obstacle}", ErrorCode.TOOL_FAILED)
-        return x, y
-
-    async def _monitors(self) -> list[Box]:
-        try:
-            return await self.desktop.monitors()
-        except DeviceError:
-            # On Wayland, controls can be pressed although no program can read the screen.
-            return []
 
 
 def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
@@ -263,11 +237,23 @@ def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
         near = [one for one in tree.all() if role is None or one.role.lower() == role.lower()]
         listed = "; ".join([_listed(one) for one in near if one.name][:_CANDIDATES])
         cut = " (not every control was read)" if tree.truncated else ""
-        raise BadInput(
-            f"No {wanted} is there{cut}. There is: {listed or 'nothing like it'}", ErrorCode.NOT_FOUND
-        )
+        # Nothing can be said of what a program has that tells nothing.
+        is_silent = bool(tree.not_answering) and not listed
+        code = ErrorCode.PROGRAM_NOT_ANSWERING if is_silent else ErrorCode.CONTROL_NOT_FOUND
+        raise BadInput(f"No {wanted} is there{cut}. {_there(listed, tree)}", code)
     listed = "; ".join(_listed(one) for one in found[:_CANDIDATES])
-    raise BadInput(f"{len(found)} controls fit {wanted}; use control_id with one of: {listed}")
+    raise BadInput(
+        f"{len(found)} controls fit {wanted}; use control_id with one of: {listed}",
+        ErrorCode.CONTROL_AMBIGUOUS,
+    )
+
+
+def _there(listed: str, tree: Tree) -> str:
+    """What there is instead of a control, and which programs did not answer."""
+    if not tree.not_answering:
+        return f"There is: {listed or 'nothing like it'}"
+    silent = f"No answer came from {', '.join(tree.not_answering)}"
+    return f"There is: {listed}. {silent}" if listed else silent
 
 
 def window_as_dict(window: Window) -> dict[str, Any]:
@@ -285,16 +271,6 @@ def window_as_dict(window: Window) -> dict[str, Any]:
     }
 
 
-def _named(control: Control) -> str:
-    return f"The {control.role} {control.name!r}" if control.name else f"The {control.role}"
-
-
 def _listed(control: Control) -> str:
     place = f" at {control.box.x},{control.box.y}" if control.box else ""
     return f"{control.role} {control.name!r}{place} ({control.id})"
-
-
-def _screen_of(box: Box | None, monitors: list[Box]) -> int | None:
-    if box is None:
-        return None
-    return next((index for index, one in enumerate(monitors, 1) if one.holds(*box.centre)), None)

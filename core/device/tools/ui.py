@@ -69,15 +69,14 @@ _ONLY_THERE = {
     "app_root_name": ALSO_PROGRAM,
 }
 # What an action reached, so that a caller need not guess where it went.
-_WINDOW = nullable(
-    object_schema(
-        {
-            "window_id": text("Its id."),
-            "title": text("Its title."),
-            "process_name": text("The program."),
-        }
-    )
+_A_WINDOW = object_schema(
+    {
+        "window_id": text("Its id."),
+        "title": text("Its title."),
+        "process_name": text("The program."),
+    }
 )
+_WINDOW = nullable(_A_WINDOW)
 _CONTROL = nullable(
     object_schema(
         {
@@ -86,6 +85,17 @@ _CONTROL = nullable(
             "control_id": text("Its id."),
         }
     )
+)
+# What was looked at again after a press, so that a caller need not guess whether it worked.
+_SEEN = object_schema(
+    {
+        "control": {"enum": ["there", "not showing", "gone", "not answering"]},
+        "gained": {**_WORDS, "description": "States of the control that it did not have before."},
+        "lost": {**_WORDS, "description": "States that it has no more."},
+        "opened": {"type": "array", "items": _A_WINDOW},
+        "closed": {"type": "array", "items": _A_WINDOW},
+        "popup": yes_or_no("Whether a menu or a list opened."),
+    }
 )
 _BUTTON = {"enum": ["left", "middle", "right"], "default": "left", "description": "Which button."}
 _NODE = object_schema(
@@ -260,7 +270,8 @@ def _click_element(use: UiTools) -> Tool:
     return _tool(
         "click_element",
         "Press a control",
-        "Presses a control through its accessibility action, and with the pointer only if it has none. "
+        "Presses a control through its accessibility action, or with the pointer where there is none or its "
+        "program takes only the pointer rightly, and says what was seen then. "
         "By id, or by program or window with role, name or both when just one control fits.",
         object_schema(
             {
@@ -275,7 +286,7 @@ def _click_element(use: UiTools) -> Tool:
             },
             required=(),
         ),
-        _CLICKED,
+        object_schema({**_CLICKED["properties"], "seen": _SEEN}),
         use.click_element,
         _ACTS,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from dataclasses import dataclass
 
 from core.device.desktop.interface import Control
-from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported, Ref
+from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ACTION,
@@ -15,6 +17,7 @@ from core.device.desktop.linux.atspi_constants import (
     MOST_ACTIONS,
     ROOT,
     TEXT,
+    role_word,
 )
 
 # Actions equivalent to a user's click, the best first, by their untranslated names. Toolkits differ in upper
@@ -45,20 +48,55 @@ _POINTED_AT = (
     "tree item",
     "terminal",
 )
+# Roles whose actions GTK 2 and GTK 3 perform otherwise than a click.
+_POINTER_IN_GTK = (
+    "push button",
+    "toggle button",
+    "check box",
+    "radio button",
+    "menu item",
+    "check menu item",
+    "radio menu item",
+    "menu",
+    "combo box",
+)
+_MENUS = 8
+# The type of `ScrollTo` that moves as little as needed.
+_ANYWHERE = 6
 _PLAIN = ("press", "click", "jump")
 # Some programs answer a press only after the dialog that it opened has been closed.
 _ACTION_S = 3.0
 
 
-async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | None:
-    """Perform the action equivalent to a click; returns its name, or None where the control has none."""
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action of a control, by its number and its untranslated name."""
+
+    index: int
+    name: str
+
+
+async def pressing_action(bus: AccessibilityBus, ref: Ref, control: Control) -> Action | None:
+    """The action equivalent to a click; None where the control has none.
+
+    Raises:
+        Silent: its program hangs.
+        Gone: it does not exist.
+    """
     names = [name.lower() for name in await action_names(bus, ref)]
     wanted = _PLAIN if control.role in _POINTED_AT else _PRESSING
-    index = next((names.index(name) for name in wanted if name in names), None)
-    if index is None:
-        return None
-    (done,) = await bus.call(ref, ACTION, "DoAction", "i", (index,), seconds=_ACTION_S)
-    return names[index] if done else None
+    return next((Action(names.index(name), name) for name in wanted if name in names), None)
+
+
+async def do(bus: AccessibilityBus, ref: Ref, action: Action) -> bool:
+    """Perform an action; False where the program refuses.
+
+    Raises:
+        Silent: no answer in time, which is not to say that it was not performed.
+        Gone: the control does not exist, or ended with its program meanwhile.
+    """
+    (done,) = await bus.call(ref, ACTION, "DoAction", "i", (action.index,), seconds=_ACTION_S)
+    return bool(done)
 
 
 async def action_names(bus: AccessibilityBus, ref: Ref) -> list[str]:
@@ -76,6 +114,53 @@ async def action_names(bus: AccessibilityBus, ref: Ref) -> list[str]:
         return [str(name) for (name,) in await asyncio.gather(*asked)]
     except NotSupported:
         return []
+
+
+async def prefers_pointer(bus: AccessibilityBus, ref: Ref, control: Control) -> bool:
+    """Whether the pointer is better than the control's action.
+
+    GTK 3 runs the dialog that an action opens inside the action: its program is deaf until the dialog is
+    closed. GTK 2 arms a button and may not release it.
+    """
+    if control.role not in _POINTER_IN_GTK:
+        return False
+    toolkit = await bus.toolkit(Ref(ref.bus, ROOT))
+    return toolkit.is_gtk(3) or toolkit.is_gtk(2) or toolkit.name == "gail"
+
+
+async def menus_above(bus: AccessibilityBus, ref: Ref) -> list[Ref]:
+    """The menus that hold a menu item, the outermost first.
+
+    Raises:
+        Silent: its program hangs.
+        Gone: it does not exist.
+    """
+    found: list[Ref] = []
+    while len(found) < _MENUS:
+        name, path = await bus.get(ref, ACCESSIBLE, "Parent")
+        ref = Ref(str(name), str(path))
+        (role,) = await bus.call(ref, ACCESSIBLE, "GetRole")
+        if role_word(int(role)) != "menu":
+            break
+        found.insert(0, ref)
+    return found
+
+
+async def scroll_to(bus: AccessibilityBus, ref: Ref, control: Control) -> bool:
+    """Ask a program to scroll to a control; returns False where it cannot.
+
+    Toolkits without `ScrollTo` scroll to what gets the focus.
+    """
+    with contextlib.suppress(NotSupported, Gone, Silent):
+        (done,) = await bus.call(ref, COMPONENT, "ScrollTo", "u", (_ANYWHERE,))
+        if done:
+            return True
+    if "focusable" not in control.states:
+        return False
+    try:
+        return await focus(bus, ref)
+    except (Gone, Silent):
+        return False
 
 
 async def focus(bus: AccessibilityBus, ref: Ref) -> bool:

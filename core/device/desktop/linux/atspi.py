@@ -20,6 +20,7 @@ from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ANSWERS,
     APPLICATION,
+    MAY_WAIT,
     PROPERTIES,
     PROPERTY_TYPES,
     SOMETIMES_LOST,
@@ -45,6 +46,8 @@ _GONE = (
     "org.freedesktop.DBus.Error.NoReply",
     "org.freedesktop.DBus.Error.Disconnected",
 )
+# The bus says so of calls that the program had and did not answer before it left the bus.
+_ENDED = ("org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Disconnected")
 NO_BUS = Unavailability(
     "The accessibility bus cannot be reached",
     "Install at-spi2-core, run the device client inside the desktop session (it needs "
@@ -53,15 +56,23 @@ NO_BUS = Unavailability(
 
 
 class Silent(Exception):
-    """A program did not answer in time."""
+    """A program did not answer in time; `was_sent` is false where it was not called, because it hangs."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, was_sent: bool = True) -> None:
         super().__init__(name)
         self.name = name
+        self.was_sent = was_sent
 
 
 class Gone(Exception):
-    """The object or its program does not exist any more."""
+    """The object or its program does not exist any more.
+
+    `was_sent`: the program ended while it had the call, which it may have carried out.
+    """
+
+    def __init__(self, name: str, *, was_sent: bool = False) -> None:
+        super().__init__(name)
+        self.was_sent = was_sent
 
 
 class NotSupported(Exception):
@@ -106,7 +117,7 @@ async def _ask(bus: MessageBus, message: Message, seconds: float) -> list[Any]:
         reply = await bus.call(message)
     if reply.message_type is MessageType.ERROR:
         if reply.error_name in _GONE:
-            raise Gone(reply.error_name)
+            raise Gone(reply.error_name, was_sent=reply.error_name in _ENDED)
         raise NotSupported(f"{reply.error_name}: {reply.body}")
     # A program may send an answer of the wrong type, which must not break the reading of other programs.
     wanted = ANSWERS.get(str(message.member), reply.signature)
@@ -232,12 +243,15 @@ class AccessibilityBus:
             async with self._slot(ref.bus):
                 # Otherwise each queued call to a hung program would wait a full time-out of its own.
                 if self._hung.get(ref.bus, 0.0) > time.monotonic():
-                    raise Silent(ref.bus)
+                    raise Silent(ref.bus, was_sent=False)
                 return await _ask(bus, message, CALL_S if seconds is None else seconds)
         except TimeoutError as error:
             if member in SOMETIMES_LOST and await self._answers(bus, ref):
                 self._deaf[ref.bus, member] = time.monotonic() + _DEAF_S
                 raise NotSupported(f"{member} gets no answer") from error
+            if member in MAY_WAIT:
+                # It may answer all other calls meanwhile.
+                raise Silent(ref.bus) from error
             self._hung[ref.bus] = time.monotonic() + _LEFT_ALONE_S
             raise Silent(ref.bus) from error
         except (OSError, EOFError) as error:

@@ -41,6 +41,7 @@ ANSWERS = {
     "GetName": "s",
     "DoAction": "b",
     "GrabFocus": "b",
+    "ScrollTo": "b",
     "InsertText": "b",
     "DeleteText": "b",
     "Get": "v",
@@ -50,6 +51,8 @@ ANSWERS = {
 # WebKit's pages do not answer the first, though they answer older calls. The second may be slow on a very
 # large page.
 SOMETIMES_LOST = ("GetActions", "GetMatches")
+# Some programs answer it only after the dialog that it opened has been closed.
+MAY_WAIT = ("DoAction",)
 PROPERTY_TYPES = {
     "Name": "s",
     "Description": "s",

@@ -164,7 +164,30 @@ class LinuxDesktop(Desktop):
     async def perform(self, control: Control) -> str | None:
         """See `Desktop`."""
         ref = self._bus.ref_of(control.id)
-        return await self._told(actions.perform(self._bus, ref, control), ref, is_act=True)
+        action = await self._told(actions.pressing_action(self._bus, ref, control), ref)
+        if action is None:
+            return None
+        done = await self._told(actions.do(self._bus, ref, action), ref, is_act=True)
+        return action.name if done else None
+
+    async def prefers_pointer(self, control: Control) -> bool:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        return await self._told(actions.prefers_pointer(self._bus, ref, control), ref)
+
+    async def menus_above(self, control: Control) -> list[Control]:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        above = await self._told(actions.menus_above(self._bus, ref), ref)
+        return [await self._told(self._read(menu), menu) for menu in above]
+
+    async def scroll_to(self, control: Control) -> bool:
+        """See `Desktop`."""
+        return await actions.scroll_to(self._bus, self._bus.ref_of(control.id), control)
+
+    async def popups(self) -> list[Window]:
+        """See `Desktop`."""
+        return [one for one in await self._shown() if one.is_popup]
 
     async def focus(self, control: Control) -> None:
         """See `Desktop`."""
@@ -396,10 +419,16 @@ class LinuxDesktop(Desktop):
         try:
             return await asked
         except Gone as error:
+            if is_act and error.was_sent:
+                raise DeviceError(
+                    "The program that shows this control ended before it answered", ErrorCode.OUTCOME_UNKNOWN
+                ) from error
             raise stale(f"The control {self._bus.id_of(ref)[:60]}") from error
         except Silent as error:
-            code = ErrorCode.OUTCOME_UNKNOWN if is_act else ErrorCode.TIMEOUT
-            raise DeviceError("The program that shows this control does not answer", code) from error
+            words = "The program that shows this control does not answer"
+            is_unknown = is_act and error.was_sent
+            code = ErrorCode.OUTCOME_UNKNOWN if is_unknown else ErrorCode.PROGRAM_NOT_ANSWERING
+            raise DeviceError(words, code) from error
         except NotSupported as error:
             # Qt answers so for objects that are gone.
             raise stale(f"The control {self._bus.id_of(ref)[:60]}") from error
