@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,14 @@ class Thing:
     lies: dict[str, tuple[str, list[Any]]] = field(default_factory=dict)
 
 
+def _nothing() -> None:
+    pass
+
+
+def _words(states: int) -> list[int]:
+    return [states & 0xFFFFFFFF, states >> 32]
+
+
 class Program:
     """Answers for its objects and remembers what it was asked; `mute` are members that get no answer."""
 
@@ -45,11 +53,16 @@ class Program:
         self._things = things
         self.asked: list[tuple[str, str]] = []
         self.mute: set[tuple[str, str]] = set()
+        self.deaf = False
         # Name and version, and whether places inside the window are all it knows, as GTK 4.
         self.toolkit = ("", "")
         self.knows_no_screen = False
         self.has_cache = True
         self.done: list[tuple[str, int]] = []
+        # What an action does, by its object; done before the action is answered, if it is.
+        self.on_action: dict[str, Callable[[], None]] = {}
+        # What scrolling to an object does; `ScrollTo` is not supported for others.
+        self.on_scroll: dict[str, Callable[[], None]] = {}
 
     @property
     def name(self) -> str:
@@ -70,10 +83,14 @@ class Program:
             return False
         member = message.body[1] if message.member == "Get" else message.member
         self.asked.append((message.path, member))
-        if (message.path, member) in self.mute:
-            return True
         if member == "DoAction":
             self.done.append((message.path, message.body[0]))
+            self.on_action.get(message.path, _nothing)()
+        if (message.path, member) in self.mute or self.deaf:
+            return True
+        if member == "ScrollTo" and message.path in self.on_scroll:
+            self.on_scroll[message.path]()
+            return Message.new_method_return(message, "b", [True])
         if member == "GetItems" and self.has_cache:
             items = [self._item(path) for path in self._things]
             return Message.new_method_return(message, "a((so)(so)(so)iiassusau)", [items])
@@ -96,7 +113,7 @@ class Program:
     def _item(self, path: str) -> list[Any]:
         thing = self._things[path]
         count = len(thing.children) if thing.counts_children else -1
-        rest = [self._interfaces(thing), thing.name, thing.role, "", [thing.states, 0]]
+        rest = [self._interfaces(thing), thing.name, thing.role, "", _words(thing.states)]
         return [self._ref(path), self._ref(ROOT), self._ref(ROOT), 0, count, *rest]
 
     def _parent(self, child: str) -> list[str]:
@@ -109,7 +126,7 @@ class Program:
         extents = (0, 0, *thing.extents[2:]) if self.knows_no_screen and not of_window else thing.extents
         known: dict[str, tuple[str, list[Any]]] = {
             "GetRole": ("u", [thing.role]),
-            "GetState": ("au", [[thing.states, 0]]),
+            "GetState": ("au", [_words(thing.states)]),
             "Parent": ("(so)", [self._parent(str(message.path))]),
             "ToolkitName": ("s", [self.toolkit[0]]),
             "Version": ("s", [self.toolkit[1]]),
