@@ -5,7 +5,6 @@ An act counts as right once a check outside the product (`then`, or the next one
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -202,6 +201,3 @@ def _words(envelope: Envelope) -> str:
     error = envelope.error
     told = f"{error.message} Next: {error.next}" if error is not None else "It succeeded."
     return f"{envelope.verdict}, {envelope.basis}: {told}"
-
-
-__all__ = ["DEVICE", "EFFECT_S", "Check", "Driver", "asyncio", "flat", "has"]

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.apps.screen import Screen, until
@@ -65,6 +66,7 @@ async def started(
             stderr=errors,
             start_new_session=True,
         )
+    family = {process.pid}
     try:
         if title is not None:
             await until(
@@ -73,7 +75,12 @@ async def started(
             )
         yield Started(process, home)
     finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family.update(one.pid for one in psutil.Process(process.pid).children(recursive=True))
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-        await until(lambda: {one.id for one in screen.windows()} <= before, f"the windows of {words[0]} are gone")
+        await until(
+            lambda: all(one.process_id not in family for one in screen.windows()),
+            f"the windows of {words[0]} are gone",
+        )

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from Xlib import X, Xatom
+from Xlib import X
 from Xlib.display import Display
 from Xlib.error import BadWindow
 from Xlib.protocol.event import ClientMessage, SelectionNotify
@@ -85,6 +85,10 @@ class Screen:
         """Put a window on another workspace."""
         self._ask(window, "_NET_WM_DESKTOP", workspace, 2)
 
+    def show_workspace(self, workspace: int) -> None:
+        """Show another workspace."""
+        self._send(self._root, "_NET_CURRENT_DESKTOP", workspace)
+
     def place(self, window: Window, x: int, y: int, width: int, height: int) -> None:
         """Move and resize a window."""
         target = self._display.create_resource_object("window", window.id)
@@ -135,7 +139,9 @@ class Screen:
         return int(self._display.intern_atom(name))
 
     def _ask(self, window: Window, name: str, *values: int) -> None:
-        target = self._display.create_resource_object("window", window.id)
+        self._send(self._display.create_resource_object("window", window.id), name, *values)
+
+    def _send(self, target: Any, name: str, *values: int) -> None:
         data = (32, [*values, 0, 0, 0, 0, 0][:5])
         message = ClientMessage(window=target, client_type=self._atom(name), data=data)
         self._root.send_event(message, X.SubstructureRedirectMask | X.SubstructureNotifyMask)
@@ -168,6 +174,3 @@ async def window_manager(environment: dict[str, str], screen: Screen) -> AsyncIt
     finally:
         process.terminate()
         await process.wait()
-
-
-__all__ = ["Screen", "Window", "Xatom", "until", "window_manager"]
