@@ -56,8 +56,8 @@ _PASSIVE = frozenset(
 def fitting(controls: Iterable[Control], role: str | None, name: str | None) -> list[Control]:
     """The controls that match a role and a name; controls that are not showing only if no other matches.
 
-    Case and the amount of white space in a name are ignored. Without a role, labels and cells match only if no
-    other control does.
+    Case and the amount of white space in a name are ignored. Without a role, labels and cells match only if
+    no other control does.
     """
     fit = [
         control

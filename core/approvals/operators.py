@@ -226,7 +226,8 @@ class Operators:
         if any(registered.public_key == operator.public_key for registered in self._operators.values()):
             # With two names for the same key, one person could give two approvals.
             raise Refused(
-                "This key belongs to another operator already.", next_step="Make another key for this operator."
+                "This key belongs to another operator already.",
+                next_step="Make a key of this operator's own.",
             )
         if len(self._operators) >= MOST_OPERATORS:
             raise Refused(

@@ -24,8 +24,8 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         "6323d28b5036901a30d73b0f8af0c5bb8ef042f40fdc7112b71fc52617ac3dc2",
         # Takes app_root_name.
         "3f8443aab8573a82f7a66c0565d1d821240e7b454c7a54a1949bcb0f9c1d631d",
-        # Takes window_id, and says window and control.
-        "6851d63558fce9342d8512bc59107d9da0ec89185bd4e20286ffada6f3e5012f",
+        # Takes window_id, and says window, control and what was seen.
+        "10dba13c1010a373d2ac52b7eedcb9693bbaee0af2876b828fd76dd0526961b1",
     ),
     "close_application": (
         "d12391f72623054b170f5819967bb4fd8ce1fd37c619d1710e2d001bd5c74b34",

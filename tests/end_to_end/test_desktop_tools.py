@@ -166,10 +166,10 @@ async def test_a_control_without_an_action_is_pressed_with_the_pointer(device: D
 
 async def test_what_cannot_be_pressed_says_why_and_what_there_is(device: Device, app: App) -> None:
     several = await device.refused("click_element", process_name=PROCESS, name="Twin")
-    assert several.startswith("invalid_arguments: 2 controls fit")
+    assert several.startswith("control_ambiguous: 2 controls fit")
     assert several.count("(at-") == 2
     none = await device.refused("click_element", process_name=PROCESS, role="push button", name="Launch")
-    assert none.startswith("not_found: ")
+    assert none.startswith("control_not_found: ")
     assert "'Count up'" in none
     off = await device.control("Out of order")
     assert "is disabled" in await device.refused("click_element", control_id=off["id"])

@@ -81,20 +81,21 @@ class Program:
         """Answer one call."""
         if message.message_type is not MessageType.METHOD_CALL:
             return False
-        member = message.body[1] if message.member == "Get" else message.member
-        self.asked.append((message.path, member))
+        path = str(message.path)
+        member = str(message.body[1] if message.member == "Get" else message.member)
+        self.asked.append((path, member))
         if member == "DoAction":
-            self.done.append((message.path, message.body[0]))
-            self.on_action.get(message.path, _nothing)()
-        if (message.path, member) in self.mute or self.deaf:
+            self.done.append((path, message.body[0]))
+            self.on_action.get(path, _nothing)()
+        if (path, member) in self.mute or self.deaf:
             return True
-        if member == "ScrollTo" and message.path in self.on_scroll:
-            self.on_scroll[message.path]()
+        if member == "ScrollTo" and path in self.on_scroll:
+            self.on_scroll[path]()
             return Message.new_method_return(message, "b", [True])
         if member == "GetItems" and self.has_cache:
             items = [self._item(path) for path in self._things]
             return Message.new_method_return(message, "a((so)(so)(so)iiassusau)", [items])
-        thing = self._things.get(message.path)
+        thing = self._things.get(path)
         if thing is None:
             return Message.new_error(message, "org.freedesktop.DBus.Error.UnknownObject", "gone")
         signature, body = self._answer(message, thing, member)

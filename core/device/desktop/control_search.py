@@ -104,20 +104,27 @@ def the_one(found: Found[Control]) -> Control:
     if len(found.controls) == 1:
         return found.controls[0]
     if not found.controls:
-        raise BadInput(not_there(found), ErrorCode.NOT_FOUND)
+        # Nothing can be said of what a program has that tells nothing.
+        is_silent = bool(found.not_answering) and not found.nearest
+        code = ErrorCode.PROGRAM_NOT_ANSWERING if is_silent else ErrorCode.CONTROL_NOT_FOUND
+        raise BadInput(not_there(found), code)
     listed = "; ".join(listed_text(one) for one in found.controls[:_CANDIDATES])
     raise BadInput(
-        f"{len(found.controls)} controls fit {found.wanted}; use control_id with one of: {listed}"
+        f"{len(found.controls)} controls fit {found.wanted}; use control_id with one of: {listed}",
+        ErrorCode.CONTROL_AMBIGUOUS,
     )
 
 
 def not_there(found: Found[Control]) -> str:
     """The sentences that say that nothing fits: what is nearest, and what was not read."""
     listed = "; ".join(listed_text(one) for one in found.nearest[:_CANDIDATES])
-    words = f"No {found.wanted} is there. "
-    words += f"The nearest: {listed}" if listed else "There is nothing like it"
-    if found.not_answering:
-        programs = ", ".join(found.not_answering)
+    programs = ", ".join(found.not_answering)
+    words = f"No {found.wanted} is there"
+    if listed:
+        words += f". The nearest: {listed}"
+    elif not programs:
+        words += ". There is nothing like it"
+    if programs:
         words += f". Not read, because it does not answer: {programs}"
     elif not found.is_complete:
         words += ". Not every control was read: give a window_id, or use get_ui_tree with below"

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from core.controls import SEARCHED
+from core.controls import SEARCHED, SHOWING
 from core.device.desktop.control_search import Found, Wanted, nearest
 from core.errors import DeviceError, ErrorCode
 
@@ -175,6 +175,14 @@ class Tree:
         return found
 
 
+def found_in(tree: Tree, wanted: Wanted, *, showing: bool = False) -> Found[Control]:
+    """The search of controls that were read; `showing`: of those on the screen only."""
+    controls = [one for one in tree.all() if not showing or SHOWING in one.states]
+    fit = wanted.fitting(controls)
+    near = [] if fit else nearest(controls, wanted)
+    return Found(wanted, fit, near, not tree.truncated, tree.not_answering)
+
+
 @dataclass(slots=True)
 class Hidden:
     """The areas to redact in a picture, and the programs that could not be searched for them."""
@@ -244,15 +252,12 @@ class Desktop(ABC):
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """The controls in `scope`; each root is a program or a window."""
 
-    async def find(self, scope: Scope, wanted: Wanted) -> Found[Control]:
-        """The controls in `scope` that fit, or those that are nearest.
+    async def find(self, scope: Scope, wanted: Wanted, *, showing: bool = False) -> Found[Control]:
+        """The controls in `scope` that fit, or those that are nearest; `showing`: on the screen only.
 
         Every system may read all controls for it; one that can find a control without that does.
         """
-        tree = await self.tree(scope, SEARCHED_BOUNDS)
-        fit = wanted.fitting(tree.all())
-        near = [] if fit else nearest(tree.all(), wanted)
-        return Found(wanted, fit, near, not tree.truncated, tree.not_answering)
+        return found_in(await self.tree(scope, SEARCHED_BOUNDS), wanted, showing=showing)
 
     @abstractmethod
     async def control(self, control_id: str) -> Control:

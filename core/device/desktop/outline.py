@@ -1,8 +1,8 @@
 """The controls of programs as `get_ui_tree` returns them: short, in the order of the screen, within a size.
 
-An outline leaves out what a reader can do without: controls that are not on the screen, containers without a
-name (their children take their place), empty cells, and what nearly every control has in common. What was left
-out is counted, with the argument that returns it.
+An outline leaves out what a reader can do without: controls that are not on the screen, containers without
+a name (their children take their place), empty cells, and what nearly every control has in common. What was
+left out is counted, with the argument that returns it.
 """
 
 from __future__ import annotations
@@ -186,6 +186,11 @@ def node_as_dict(control: Control) -> dict[str, Any]:
     return {**_full_fields(control), "process_id": control.process_id, "children": []}
 
 
+def brief_node(control: Control) -> dict[str, Any]:
+    """A control alone in short."""
+    return {**_brief_fields(control), "process_id": control.process_id}
+
+
 def _full_fields(control: Control) -> dict[str, Any]:
     fields = control.as_dict(deep=False)
     for key in ("children", "process_id"):
@@ -214,6 +219,8 @@ def _brief_fields(control: Control) -> dict[str, Any]:
 
 def _brief_states(control: Control) -> list[str]:
     states = [state for state in control.states if state in _TELLING]
+    if control.role == "application":
+        return states
     if not any(state in control.states for state in _ENABLED):
         states.append("disabled")
     if SHOWING not in control.states:
@@ -244,11 +251,13 @@ def _is_empty_cell(control: Control) -> bool:
 
 
 def _is_ornament(control: Control, parent: Control) -> bool:
+    if control.role == "separator":
+        return True
     if control.role not in _ORNAMENTS or control.children or not _ACTIVE.isdisjoint(control.states):
         return False
     if not control.name.strip() and control.value in (None, ""):
         return True
-    return control.role == "separator" or (control.role in _TEXTS and control.name == parent.name)
+    return control.role in _TEXTS and control.name == parent.name
 
 
 def _shortest(nodes: Sequence[_Node], max_bytes: int) -> int | None:

@@ -31,7 +31,7 @@ from core.device.desktop.interface import (
 from core.device.desktop.key_chords import Chord
 from core.device.desktop.sensitive_fields import SensitiveFields
 from core.device.desktop.thread_worker import OneThread
-from core.errors import BadInput, DeviceError
+from core.errors import BadInput, DeviceError, ErrorCode
 
 Answer = TypeVar("Answer")
 CALL_S = 10.0
@@ -266,7 +266,12 @@ class BlockingDesktop(Desktop):
     def _tree(self, scope: Scope, bounds: Bounds) -> Tree:
         programs = self.look_programs()
         start: list[Any] | None = None
-        if scope.window_id is not None:
+        if scope.below is not None:
+            element = self._element(scope.below)
+            at = self._on(scope.below, self._read)
+            programs = [one for one in programs if one.process_id == at.process_id][:1]
+            start = [element]
+        elif scope.window_id is not None:
             window = next((one for one in self.look_windows() if one.id == scope.window_id), None)
             if window is None:
                 raise stale(f"The window {scope.window_id[:60]}")
@@ -281,7 +286,10 @@ class BlockingDesktop(Desktop):
             ]
             if not named:
                 there = ", ".join(sorted({one.name for one in programs})[:10])
-                raise BadInput(f"No program {scope.process_name[:60]!r} shows controls. One of: {there}")
+                raise BadInput(
+                    f"No program {scope.process_name[:60]!r} shows controls. One of: {there}",
+                    ErrorCode.CONTROL_NOT_FOUND,
+                )
             programs = named
         tree = Tree([])
         until, left = time.monotonic() + bounds.seconds, bounds.nodes

@@ -8,8 +8,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from core.controls import SEARCHED, fitting, program_of
-from core.device.desktop.interface import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
+from core.controls import program_of
+from core.device.desktop.control_search import Wanted, the_one
+from core.device.desktop.interface import Box, Button, Control, Desktop, Scope, Window
 from core.device.desktop.key_chords import parse_chord
 from core.device.desktop.pressing import in_view, named, press, reachable, screen_of, screens
 from core.device.desktop.target_window import (
@@ -24,9 +25,6 @@ from core.device.observations import ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode
 
 _LONGEST_TEXT = 20_000
-_CANDIDATES = 10
-# As long as for `get_ui_tree`: the console, which reads it to compare the target, must see the same controls.
-_SEARCHED = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +33,6 @@ class UiTools:
 
     desktop: Desktop
     observations: ObservationStore
-
-    async def tree(self, scope: Scope, depth: int, max_nodes: int) -> dict[str, Any]:
-        """`get_ui_tree`."""
-        found = await self.desktop.tree(scope, Bounds(depth=depth, nodes=max_nodes))
-        return {
-            "tree": [root.as_dict() for root in found.roots],
-            "nodes": len(found.all()),
-            "truncated": found.truncated,
-            "not_answering": found.not_answering,
-        }
 
     async def windows(self, process: str | None, title: str | None) -> dict[str, Any]:
         """`list_windows`."""
@@ -200,7 +188,7 @@ class UiTools:
             )
         else:
             scope = Scope(program) if only is None else Scope(window_id=only.id)
-            control = the_one(await self.desktop.tree(scope, _SEARCHED), role, name)
+            control = the_one(await self.desktop.find(scope, Wanted(role, name)))
         shown_in = await self._shown_in(control)
         if only is not None:
             check_inside(control, shown_in, only)
@@ -223,39 +211,6 @@ class UiTools:
             raise lack.error()
 
 
-def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
-    """The only control with a role and a name; controls that are not showing count only if no other fits.
-
-    Raises:
-        BadInput: none or several fit; the message lists at most ten candidates.
-    """
-    wanted = f"{role or 'control'} {name!r}" if name is not None else str(role)
-    found = fitting(tree.all(), role, name)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        near = [one for one in tree.all() if role is None or one.role.lower() == role.lower()]
-        listed = "; ".join([_listed(one) for one in near if one.name][:_CANDIDATES])
-        cut = " (not every control was read)" if tree.truncated else ""
-        # Nothing can be said of what a program has that tells nothing.
-        is_silent = bool(tree.not_answering) and not listed
-        code = ErrorCode.PROGRAM_NOT_ANSWERING if is_silent else ErrorCode.CONTROL_NOT_FOUND
-        raise BadInput(f"No {wanted} is there{cut}. {_there(listed, tree)}", code)
-    listed = "; ".join(_listed(one) for one in found[:_CANDIDATES])
-    raise BadInput(
-        f"{len(found)} controls fit {wanted}; use control_id with one of: {listed}",
-        ErrorCode.CONTROL_AMBIGUOUS,
-    )
-
-
-def _there(listed: str, tree: Tree) -> str:
-    """What there is instead of a control, and which programs did not answer."""
-    if not tree.not_answering:
-        return f"There is: {listed or 'nothing like it'}"
-    silent = f"No answer came from {', '.join(tree.not_answering)}"
-    return f"There is: {listed}. {silent}" if listed else silent
-
-
 def window_as_dict(window: Window) -> dict[str, Any]:
     """A window as it appears in a result."""
     return {
@@ -269,8 +224,3 @@ def window_as_dict(window: Window) -> dict[str, Any]:
         "minimized": window.minimized,
         "workspace": window.workspace,
     }
-
-
-def _listed(control: Control) -> str:
-    place = f" at {control.box.x},{control.box.y}" if control.box else ""
-    return f"{control.role} {control.name!r}{place} ({control.id})"

@@ -7,7 +7,8 @@ from typing import Any
 
 from core.aip.messages import ToolType
 from core.controls import program_of
-from core.device.desktop.interface import Need, Scope
+from core.device.desktop.interface import Need
+from core.device.desktop.ui_reading import UiReading
 from core.device.desktop.ui_tools import UiTools
 from core.device.tool import (
     OBSERVES,
@@ -23,6 +24,7 @@ from core.device.tool import (
     yes_or_no,
 )
 from core.device.tool_context import ToolContext
+from core.device.tools.ui_trees import TREE, TREE_ARGUMENTS, WAIT_ARGUMENTS, WAITED
 from core.secret_rule import SECRET_IF
 
 Run = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -98,36 +100,6 @@ _SEEN = object_schema(
     }
 )
 _BUTTON = {"enum": ["left", "middle", "right"], "default": "left", "description": "Which button."}
-_NODE = object_schema(
-    {
-        "id": text("Holds for the life of the control."),
-        "role": text("What it is."),
-        "name": text("What it is called."),
-        "value": {"type": ["string", "number", "null"], "description": "null where protected."},
-        "states": _WORDS,
-        "box": _MAYBE_BOX,
-        "actions": _WORDS,
-        "process_id": whole_number("The process that shows it."),
-        "children": {"type": "array", "items": {"$ref": "#/$defs/control"}},
-        "truncated": yes_or_no("Not everything below it was read."),
-    },
-    required=("id", "role", "name", "value", "states", "box", "actions", "process_id", "children"),
-)
-_TREE = {
-    **object_schema(
-        {
-            "tree": {"type": "array", "items": {"$ref": "#/$defs/control"}},
-            "nodes": whole_number("How many controls there are in it."),
-            "truncated": yes_or_no("A bound was reached, or a program did not answer."),
-            "not_answering": _WORDS,
-        }
-    ),
-    "$defs": {"control": _NODE},
-}
-_BOUNDS = {
-    "depth": whole_number("Levels below the program.", minimum=1, maximum=100, default=30),
-    "max_nodes": whole_number("Controls at most.", minimum=1, maximum=10_000, default=1_000),
-}
 _CLICKED = object_schema(
     {
         "clicked": yes_or_no("Always true; what could not be clicked is an error."),
@@ -167,6 +139,7 @@ def _tools(use: UiTools) -> list[tuple[Tool, tuple[Need, ...]]]:
     return [
         (_ui_tree(use), ("controls",)),
         (_accessibility_tree(use), ("controls",)),
+        (_wait_for_element(use), ("controls",)),
         (_list_windows(use), ("windows",)),
         (_activate_window(use), ("windows",)),
         (_click_element(use), ("controls",)),
@@ -177,45 +150,68 @@ def _tools(use: UiTools) -> list[tuple[Tool, tuple[Need, ...]]]:
     ]
 
 
-def _reading(use: UiTools, program: Callable[[dict[str, Any]], str | None]) -> Run:
-    async def run(given: dict[str, Any]) -> dict[str, Any]:
-        scope = Scope(program(given), given.get("window_id"))
-        return await use.tree(scope, int(given.get("depth", 30)), int(given.get("max_nodes", 1_000)))
-
-    return run
-
-
 def _ui_tree(use: UiTools) -> Tool:
+    async def run(given: dict[str, Any]) -> dict[str, Any]:
+        return await UiReading(use.desktop).tree(given, program_of(given))
+
     return _observation(
         "get_ui_tree",
         "Read what programs show",
-        "The controls on the screen as a tree: role, name, value, states, box and actions of each. Values of "
-        "password fields are not read.",
+        "The controls on the screen as a tree, or only those that role, name or control_id name. Short by "
+        "default: what was left out is counted, with the argument that returns it. Values of password fields "
+        "are not read.",
         object_schema(
             {
                 "process_name": text("Only this program.", minLength=1),
                 "app_root_name": ALSO_PROGRAM,
-                "window_id": _WINDOW_ID,
-                **_BOUNDS,
+                **TREE_ARGUMENTS,
             },
             required=(),
         ),
-        _TREE,
-        _reading(use, program_of),
+        TREE,
+        run,
     )
 
 
 def _accessibility_tree(use: UiTools) -> Tool:
+    async def run(given: dict[str, Any]) -> dict[str, Any]:
+        return await UiReading(use.desktop).tree(given, given.get("app_name"))
+
     return _observation(
         "get_accessibility_tree",
         "Read what an application shows",
         "The same as get_ui_tree, by the application's name.",
         object_schema(
-            {"app_name": text("Only this application.", minLength=1), "window_id": _WINDOW_ID, **_BOUNDS},
+            {"app_name": text("Only this application.", minLength=1), **TREE_ARGUMENTS}, required=()
+        ),
+        TREE,
+        run,
+    )
+
+
+def _wait_for_element(use: UiTools) -> Tool:
+    async def serve(call: ToolCall) -> dict[str, Any]:
+        return await UiReading(use.desktop).wait(call.arguments, call.until)
+
+    return Tool(
+        name="wait_for_element",
+        title="Wait for a control",
+        tool_type="data_collection",
+        description="Waits until a control of a role, a name or both is on the screen, or until none is. "
+        "Fails when the time is over, and then lists the nearest.",
+        input_schema=object_schema(
+            {
+                "process_name": text("Only in this program, which may still have to start.", minLength=1),
+                "app_root_name": ALSO_PROGRAM,
+                **WAIT_ARGUMENTS,
+            },
             required=(),
         ),
-        _TREE,
-        _reading(use, lambda given: given.get("app_name")),
+        output_schema=WAITED,
+        contract=OBSERVES,
+        run=serve,
+        stops_with_task=True,
+        keeps_deadline=True,
     )
 
 

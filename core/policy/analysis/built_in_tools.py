@@ -240,6 +240,7 @@ BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
     ),
     UI_TREE: _TREE,
     "get_accessibility_tree": _TREE,
+    "wait_for_element": _read_tool("Reads again and again what programs show, for a bounded time."),
     "activate_window": BuiltInTool(
         "action",
         Effect.CHANGE,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from core.device.desktop.control_search import Wanted, the_one
 from core.device.desktop.interface import (
     PROTECTED,
     Bounds,
@@ -17,8 +18,9 @@ from core.device.desktop.interface import (
     Tree,
     Unavailability,
     Window,
+    found_in,
 )
-from core.device.desktop.ui_tools import UiTools, the_one
+from core.device.desktop.ui_tools import UiTools
 from core.device.observations import Observation, ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
@@ -150,18 +152,18 @@ async def test_an_observation_is_used_up_even_by_a_click_that_is_refused() -> No
 def test_a_name_that_fits_several_lists_ten_of_them_and_a_hidden_twin_does_not_count() -> None:
     many = Tree([control("root", children=[control("Save", id=f"c{index}") for index in range(12)])])
     with pytest.raises(BadInput) as caught:
-        the_one(many, None, "save")
+        the_one(found_in(many, Wanted(None, "save")))
     assert caught.value.message.startswith("12 controls fit control 'save'")
     assert caught.value.message.count("(c") == 10
     twins = Tree([control("Save", id="seen"), control("Save", id="unseen", states=("enabled",))])
-    assert the_one(twins, "Push Button", " save ").id == "seen"
+    assert the_one(found_in(twins, Wanted("Push Button", " save "))).id == "seen"
 
 
 def test_a_name_that_fits_nothing_is_not_found_and_says_what_there_is() -> None:
     with pytest.raises(QuarterdeckError) as caught:
-        the_one(Tree([control("Open")], truncated=True), "push button", "Save")
+        the_one(found_in(Tree([control("Open")], truncated=True), Wanted("push button", "Save")))
     assert caught.value.code is ErrorCode.NOT_FOUND
-    assert "not every control was read" in caught.value.message
+    assert "Not every control was read" in caught.value.message
     assert "push button 'Open'" in caught.value.message
 
 

@@ -129,7 +129,7 @@ class LinuxDesktop(Desktop):
         """See `Desktop`."""
         return await _read_all(await self._walking(bounds), await self._scoped(scope))
 
-    async def find(self, scope: Scope, wanted: Wanted) -> Found[Control]:
+    async def find(self, scope: Scope, wanted: Wanted, *, showing: bool = False) -> Found[Control]:
         """See `Desktop`.
 
         What is on the screen is searched first, and only its roles, states and names are read. The rest of
@@ -141,7 +141,7 @@ class LinuxDesktop(Desktop):
         found = await _read_all(walk, start)
         if not (fit := wanted.fitting(found.all())):
             fit = await self._cells(found, wanted)
-        if not fit:
+        if not fit and not showing:
             walk = await self._walking(replace(bounds, showing=False), wanted)
             found = await _read_all(walk, start)
             fit = wanted.fitting(found.all())
@@ -344,7 +344,9 @@ class LinuxDesktop(Desktop):
         if not named:
             there = sorted({one.process_name for one in found if one.process_name})
             known = ", ".join(there[:_SHOWN]) or "none shows controls now"
-            raise BadInput(f"No program {name[:60]!r} shows controls. One of: {known}")
+            raise BadInput(
+                f"No program {name[:60]!r} shows controls. One of: {known}", ErrorCode.CONTROL_NOT_FOUND
+            )
         return named
 
     async def _scoped(self, scope: Scope) -> list[_Start]:

@@ -94,9 +94,7 @@ async def _name_by_labels(bus: AccessibilityBus, everything: Sequence[Control]) 
     """Follow the relation from the label, which some programs state at that end only."""
     labels = [one for one in everything if one.role in _LABELS and one.name.strip()][:_MOST_LABELS]
     targets = await asyncio.gather(*(_related(bus, bus.ref_of(one.id), _LABEL_FOR) for one in labels))
-    by_id = {
-        bus.id_of(ref): label.name for label, refs in zip(labels, targets, strict=True) for ref in refs
-    }
+    by_id = {bus.id_of(ref): label.name for label, refs in zip(labels, targets, strict=True) for ref in refs}
     for control in everything:
         if not control.name.strip() and control.id in by_id:
             control.name = _clean(by_id[control.id])

@@ -165,7 +165,9 @@ class Reader:
         )
         return int(role[0]), list(states[0])
 
-    async def control(self, ref: Ref, program: Program, where: Where, seen: Cached, detail: Detail) -> Control:
+    async def control(
+        self, ref: Ref, program: Program, where: Where, seen: Cached, detail: Detail
+    ) -> Control:
         """A control, in the detail wanted.
 
         Raises:
@@ -470,6 +472,7 @@ class Walk:
         if self._bounds.detail != "names" or self._name is None or not where.tells_showing:
             return await self._reader.look(ref)
         is_shown = ref in self._showing
+        seen: Cached
         if self._bounds.showing and not is_shown:
             seen, (states,) = await asyncio.gather(
                 self._reader.glance(ref), self._bus.call(ref, ACCESSIBLE, "GetState")
@@ -489,8 +492,9 @@ class Walk:
             # The cells of a spreadsheet are found by their row and column.
             control.not_showing = count
             return []
-        can_filter = where.tells_showing and count > _FEW and await self._can_filter(ref)
-        if is_many or (self._bounds.showing and can_filter):
+        is_filtered = where.tells_showing and (is_many or (self._bounds.showing and count > _FEW))
+        can_filter = is_filtered and await self._can_filter(ref)
+        if is_many or can_filter:
             is_drawn = False
             if is_many:
                 _, states = await self._reader.kind(ref)
