@@ -112,10 +112,13 @@ class Driver:
         """End the test: each act was judged."""
         assert not self._waiting, f"acts that no check judges: {self._waiting}"
 
-    async def click(self, name: str, role: str | None = None, *, then: Check | None = None, **more: Any) -> Any:
-        """Press the control of the program with a name."""
+    async def click(
+        self, name: str, role: str | None = None, *, then: Check | None = None, shown: bool = True, **more: Any
+    ) -> Any:
+        """Press the control of the program with a name, when it is on the screen; `shown` false: at once."""
+        if shown:
+            await self.control(name, role)
         wanted = {"name": name, **({"role": role} if role else {}), **more}
-        await self.control(**wanted)
         return await self.act("click_element", process_name=self.program, then=then, **wanted)
 
     async def type(self, text: str, *, then: Check | None = None, **more: Any) -> Any:
@@ -128,24 +131,19 @@ class Driver:
             await self.act("press_key", key=key)
         await self.act("press_key", key=keys[-1], then=then)
 
-    async def tree(self, **more: Any) -> list[dict[str, Any]]:
-        """The controls of the program, parents first."""
-        found = await self.read("get_ui_tree", process_name=self.program, **more)
+    async def tree(self) -> list[dict[str, Any]]:
+        """Every control of the program, parents first."""
+        found = await self.read(
+            "get_ui_tree", process_name=self.program, detail="full", showing=False, max_bytes=2_000_000
+        )
         return list(flat(found["tree"]))
 
-    async def control(self, name: str | None = None, role: str | None = None, **_: Any) -> dict[str, Any]:
-        """The first control of the program with this name or role, as soon as it is there and showing."""
-
-        async def there() -> dict[str, Any] | None:
-            envelope = await self.call("get_ui_tree", process_name=self.program, max_nodes=10_000)
-            for one in flat((envelope.result or {}).get("tree", [])):
-                fits = (name is None or one["name"].strip().lower() == name.lower()) and role in (None, one["role"])
-                if fits:
-                    return one
-            return None
-
-        found: dict[str, Any] = await until(there, f"{role or 'control'} {name!r}", EFFECT_S)
-        return found
+    async def control(self, name: str | None = None, role: str | None = None, **more: Any) -> dict[str, Any]:
+        """The first control of the program with this name, role or both, as soon as it is on the screen."""
+        wanted = {key: value for key, value in (("name", name), ("role", role)) if value is not None}
+        found = await self.read("wait_for_element", process_name=self.program, timeout=EFFECT_S, **wanted, **more)
+        control: dict[str, Any] = found["controls"][0]
+        return control
 
     async def window(self, title: str) -> Window:
         """The window whose title has this in it, as soon as it is there."""
@@ -180,7 +178,7 @@ def flat(nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The controls of a tree, parents first."""
     for node in nodes:
         yield node
-        yield from flat(node["children"])
+        yield from flat(node.get("children", []))
 
 
 def has(path: Path, content: str) -> Check:

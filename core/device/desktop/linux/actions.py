@@ -48,17 +48,15 @@ _POINTED_AT = (
     "tree item",
     "terminal",
 )
-# Roles whose actions GTK 2 and GTK 3 perform otherwise than a click.
-_POINTER_IN_GTK = (
+_IN_MENUS = ("menu item", "check menu item", "radio menu item", "menu")
+# Roles whose actions GTK 2 and GTK 3 perform otherwise than a click, and Qt those in menus.
+_POINTER_IN_TOOLKITS = (
     "push button",
     "toggle button",
     "check box",
     "radio button",
-    "menu item",
-    "check menu item",
-    "radio menu item",
-    "menu",
     "combo box",
+    *_IN_MENUS,
 )
 _MENUS = 8
 # The type of `ScrollTo` that moves as little as needed.
@@ -120,11 +118,14 @@ async def prefers_pointer(bus: AccessibilityBus, ref: Ref, control: Control) -> 
     """Whether the pointer is better than the control's action.
 
     GTK 3 runs the dialog that an action opens inside the action: its program is deaf until the dialog is
-    closed. GTK 2 arms a button and may not release it.
+    closed. GTK 2 arms a button and may not release it. Qt leaves the menu open whose item it has triggered,
+    and the menu takes the keys that follow.
     """
-    if control.role not in _POINTER_IN_GTK:
+    if control.role not in _POINTER_IN_TOOLKITS:
         return False
     toolkit = await bus.toolkit(Ref(ref.bus, ROOT))
+    if toolkit.name.startswith("qt"):
+        return control.role in _IN_MENUS and "showing" in control.states
     return toolkit.is_gtk(3) or toolkit.is_gtk(2) or toolkit.name == "gail"
 
 
