@@ -63,12 +63,9 @@ class Bench:
     async def control(self, name: str) -> dict[str, Any]:
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                rest = list(((await self.ask("get_ui_tree", max_nodes=60)).result or {}).get("tree", []))
-                while rest:
-                    one = rest.pop()
-                    if one["name"] == name:
-                        return one
-                    rest.extend(one["children"])
+                found = (await self.ask("get_ui_tree", name=name)).result or {}
+                for one in found.get("tree", []):
+                    return dict(one)
 
     async def aim(self, name: str) -> tuple[asyncio.Task[CommandResult], Approval]:
         """Ask for a click in the middle of a control, on a picture taken now; what waits."""

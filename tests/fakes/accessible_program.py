@@ -14,6 +14,8 @@ from core.device.desktop.linux.atspi import find_bus
 
 ROOT = "/org/a11y/atspi/accessible/root"
 APPLICATION, FRAME, BUTTON, PASSWORD, ENTRY, TREE_TABLE = 75, 23, 43, 40, 79, 66
+CELL, LABEL, LIST, MENU, MENU_ITEM, PANEL, TABLE = 56, 29, 31, 33, 35, 39, 55
+SHOWING, MANAGES_DESCENDANTS = 1 << 25, 1 << 31
 # enabled, sensitive, showing, visible
 STATES = 1 << 8 | 1 << 24 | 1 << 25 | 1 << 30
 _ACCESSIBLE = "org.a11y.atspi."
@@ -33,6 +35,10 @@ class Thing:
     # From the corner of the screen, or from that of its window, as the toolkit has it.
     extents: tuple[int, int, int, int] = (5, 6, 70, 20)
     actions: tuple[str, ...] = ("click",)
+    description: str = ""
+    attributes: dict[str, str] = field(default_factory=dict)
+    # The kind of a relation (1: label for, 2: labelled by), and the paths of its targets.
+    relations: list[tuple[int, list[str]]] = field(default_factory=list)
     # Where members are answered with something else: signature and body.
     lies: dict[str, tuple[str, list[Any]]] = field(default_factory=dict)
 
@@ -52,6 +58,7 @@ class Program:
         self._bus = bus
         self._things = things
         self.asked: list[tuple[str, str]] = []
+        self.on_call: Callable[[str, str], None] = lambda path, member: None
         self.mute: set[tuple[str, str]] = set()
         self.deaf = False
         # Name and version, and whether places inside the window are all it knows, as GTK 4.
@@ -84,6 +91,7 @@ class Program:
         path = str(message.path)
         member = str(message.body[1] if message.member == "Get" else message.member)
         self.asked.append((path, member))
+        self.on_call(path, member)
         if member == "DoAction":
             self.done.append((path, message.body[0]))
             self.on_action.get(path, _nothing)()
@@ -117,12 +125,25 @@ class Program:
         rest = [self._interfaces(thing), thing.name, thing.role, "", _words(thing.states)]
         return [self._ref(path), self._ref(ROOT), self._ref(ROOT), 0, count, *rest]
 
+    def _filtered(self, thing: Thing, wanted: list[int], most: int) -> tuple[str, list[Any]]:
+        """The direct children that have the wanted states, as the Collection interface returns them."""
+        if "Collection" not in thing.interfaces:
+            return "", []
+        fit = (path for path in thing.children if self._things[path].states & wanted[0] == wanted[0])
+        return "a(so)", [[self._ref(path) for path in fit][:most]]
+
     def _parent(self, child: str) -> list[str]:
         return self._ref(next((path for path, one in self._things.items() if child in one.children), ROOT))
 
     def _answer(self, message: Message, thing: Thing, member: str) -> tuple[str, list[Any]]:
         if member in thing.lies:
             return thing.lies[member]
+        if member == "GetMatches":
+            rule, _, most, below = message.body
+            assert not below, "a large table would hang its program"
+            return self._filtered(thing, rule[0], most)
+        if member == "GetChildAtIndex":
+            return "(so)", [self._ref(thing.children[message.body[0]])]
         of_window = member == "GetExtents" and message.body[0] == 1
         extents = (0, 0, *thing.extents[2:]) if self.knows_no_screen and not of_window else thing.extents
         known: dict[str, tuple[str, list[Any]]] = {
@@ -140,6 +161,12 @@ class Program:
             "GetChildren": ("a(so)", [[self._ref(path) for path in thing.children]]),
             "GetExtents": ("(iiii)", [list(extents)]),
             "GetActions": ("a(sss)", [[[name, "", ""] for name in thing.actions]]),
+            "Description": ("s", [thing.description]),
+            "GetAttributes": ("a{ss}", [thing.attributes]),
+            "GetRelationSet": (
+                "a(ua(so))",
+                [[[kind, [self._ref(path) for path in paths]] for kind, paths in thing.relations]],
+            ),
             "CharacterCount": ("i", [len(thing.text)]),
             "GetText": ("s", [thing.text]),
         }
@@ -147,13 +174,15 @@ class Program:
 
 
 @contextlib.asynccontextmanager
-async def accessible_program(things: dict[str, Thing], *, joins: bool = True) -> AsyncIterator[Program]:
+async def accessible_program(
+    things: dict[str, Thing], *, joins: bool = True, kind: type[Program] | None = None
+) -> AsyncIterator[Program]:
     """Be on the session's accessibility bus with these objects, the program itself at `ROOT`.
 
     One that does not join is known only to whoever has its objects below its own, as web pages are.
     """
     bus = await MessageBus(bus_address=await find_bus()).connect()
-    program = Program(bus, things)
+    program = (kind or Program)(bus, things)
     bus.add_message_handler(program.hear)
     plug = [[str(bus.unique_name), ROOT]]
     embed = Message(

@@ -279,9 +279,13 @@ class Desktop(ABC):
         """Ask the program to scroll to a control; False where it cannot. Returns before it is done."""
         return False
 
-    async def popups(self) -> list[Window]:
-        """The menus and similar windows on the screen, which `windows` may leave out."""
-        return []
+    async def shown(self) -> list[Window]:
+        """The windows on the screen, with menus and similar ones (`is_popup`), which `windows` leaves out."""
+        return [one for one in await self.windows() if one.visible]
+
+    async def states(self, control: Control) -> tuple[str, ...]:
+        """The present states of a control."""
+        return (await self.control(control.id)).states
 
     @abstractmethod
     async def focus(self, control: Control) -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from core.device.desktop.interface import Box, Button, Control, Desktop, Window
+from core.device.desktop.interface import PROTECTED, Box, Button, Control, Desktop, Window
 from core.device.desktop.key_chords import Chord
 from core.device.desktop.target_window import brought_forward, out_of_sight, window_target
 from core.errors import DeviceError, ErrorCode
@@ -30,18 +30,28 @@ _OPENS_S = 1.0
 # after the dialog has been closed.
 _ANSWERS_S = 0.15
 _SHOWS_S = 1.0
+# Before the second look; before each further one twice as long.
+_FIRST_S = 0.04
 _POLL_S = 0.03
 _READ_S = 0.4
+# States that do not tell what a press did: the focus comes with a click, whatever it did.
+_PASSING = {"focused", "active", PROTECTED}
 # Windows of another program that a program's dialogs may be in.
 _PORTAL = "xdg-desktop-portal"
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The windows and popups on the screen, by id."""
+    """The windows on the screen and the popups, by id."""
 
     windows: dict[str, Window] = field(default_factory=dict)
     popups: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, shown: list[Window]) -> Sight:
+        """What is on the screen."""
+        windows = {one.id: one for one in shown if not one.is_popup}
+        return cls(windows, frozenset(one.id for one in shown if one.is_popup))
 
 
 @dataclass(slots=True)
@@ -190,6 +200,10 @@ class _Press:
 
     async def _point_if_reached(self) -> Pressed | None:
         """Press with the pointer; None where the pointer cannot reach the control."""
+        is_hidden = self.control.box is None and "showing" not in self.control.states
+        if is_hidden and self.control.role not in MENU_ITEMS:
+            # A tool bar or a page that is switched off: nothing to scroll to.
+            return None
         try:
             await self._need_pointer()
             if self.control.role in MENU_ITEMS:
@@ -263,7 +277,7 @@ class _Press:
             action = group.create_task(self._answer())
             since: float | None = None
             while not action.done():
-                await asyncio.wait({action}, timeout=_POLL_S)
+                await asyncio.wait({action}, timeout=_ANSWERS_S)
                 if action.done():
                     break
                 if since is None and self._opened(await self._look(), before):
@@ -299,13 +313,14 @@ class _Press:
         """
         opens = _opens_popup(self.control)
         until = time.monotonic() + (_OPENS_S if opens else _SETTLES_S)
+        pause = _FIRST_S
         while True:
-            now = await self._look()
-            seen = await self._seen(before, now)
+            seen = await self._seen(before, await self._look())
             # A dialog may open after the menu has closed from which it was opened.
             if seen.windows_changed or (opens and seen.anything) or time.monotonic() >= until:
                 break
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(min(pause, until - time.monotonic()))
+            pause *= 2
         box = self.control.box
         if _is_only_armed(self.control, seen):
             if method == "accessibility" and await self._can_point():
@@ -337,32 +352,29 @@ class _Press:
 
     async def _look(self) -> Sight:
         try:
-            windows = await self.desktop.windows()
-            popups = await self.desktop.popups()
+            return Sight.of(await self.desktop.shown())
         except DeviceError:
             # On Wayland no program can list the windows.
             return Sight()
-        return Sight({one.id: one for one in windows}, frozenset(one.id for one in popups))
 
     async def _seen(self, before: Sight, now: Sight) -> Seen:
         seen = Seen(
-            opened=[one for key, one in now.windows.items() if key not in before.windows and one.visible],
+            opened=[one for key, one in now.windows.items() if key not in before.windows],
             closed=[one for key, one in before.windows.items() if key not in now.windows],
             popup=bool(now.popups - before.popups),
         )
         try:
             async with asyncio.timeout(_READ_S):
-                again = await self.desktop.control(self.control.id)
+                states = await self.desktop.states(self.control)
         except TimeoutError:
             seen.control = "not answering"
             return seen
         except DeviceError as error:
             seen.control = "gone" if error.code is ErrorCode.STALE_OBSERVATION else "not answering"
             return seen
-        if "showing" in self.control.states and "showing" not in again.states:
+        if "showing" in self.control.states and "showing" not in states:
             seen.control = "not showing"
-        # The focus comes with a click of the pointer, whatever the press did.
-        then, after = (set(one.states) - {"focused", "active"} for one in (self.control, again))
+        then, after = (set(one) - _PASSING for one in (self.control.states, states))
         seen.gained, seen.lost = tuple(sorted(after - then)), tuple(sorted(then - after))
         return seen
 

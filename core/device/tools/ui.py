@@ -276,7 +276,7 @@ def _click_element(use: UiTools) -> Tool:
                 "app_root_name": ALSO_PROGRAM,
                 "window_id": text("Only in this window: its id from list_windows.", minLength=1),
                 "role": text("The control's role.", minLength=1),
-                "name": text("The control's name.", minLength=1),
+                "name": text("The control's name; empty for a control without a name."),
                 "double_click": yes_or_no("Twice, with the pointer.", default=False),
                 "button": _BUTTON,
             },

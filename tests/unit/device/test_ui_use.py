@@ -162,7 +162,7 @@ def test_a_name_that_fits_several_lists_ten_of_them_and_a_hidden_twin_does_not_c
 def test_a_name_that_fits_nothing_is_not_found_and_says_what_there_is() -> None:
     with pytest.raises(QuarterdeckError) as caught:
         the_one(found_in(Tree([control("Open")], truncated=True), Wanted("push button", "Save")))
-    assert caught.value.code is ErrorCode.NOT_FOUND
+    assert caught.value.code is ErrorCode.CONTROL_NOT_FOUND
     assert "Not every control was read" in caught.value.message
     assert "push button 'Open'" in caught.value.message
 

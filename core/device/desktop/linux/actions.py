@@ -18,6 +18,7 @@ from core.device.desktop.linux.atspi_constants import (
     ROOT,
     TEXT,
     role_word,
+    state_words,
 )
 
 # Actions equivalent to a user's click, the best first, by their untranslated names. Toolkits differ in upper
@@ -127,6 +128,20 @@ async def prefers_pointer(bus: AccessibilityBus, ref: Ref, control: Control) -> 
     if toolkit.name.startswith("qt"):
         return control.role in _IN_MENUS and "showing" in control.states
     return toolkit.is_gtk(3) or toolkit.is_gtk(2) or toolkit.name == "gail"
+
+
+async def states(bus: AccessibilityBus, ref: Ref) -> tuple[str, ...]:
+    """The states of a control, in one call.
+
+    Raises:
+        Silent: its program hangs.
+        Gone: it does not exist.
+    """
+    (bits,) = await bus.call(ref, ACCESSIBLE, "GetState")
+    words = state_words(list(bits))
+    toolkit = await bus.toolkit(Ref(ref.bus, ROOT))
+    # GTK 4 says of windows only that they are showing.
+    return (*words, "showing") if toolkit.is_gtk(4) and "visible" in words else words
 
 
 async def menus_above(bus: AccessibilityBus, ref: Ref) -> list[Ref]:

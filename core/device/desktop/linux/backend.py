@@ -140,7 +140,7 @@ class LinuxDesktop(Desktop):
         walk = await self._walking(bounds, wanted)
         found = await _read_all(walk, start)
         if not (fit := wanted.fitting(found.all())):
-            fit = await self._cells(found, wanted)
+            fit = await self._cells(walk, found, wanted)
         if not fit and not showing:
             walk = await self._walking(replace(bounds, showing=False), wanted)
             found = await _read_all(walk, start)
@@ -185,9 +185,14 @@ class LinuxDesktop(Desktop):
         """See `Desktop`."""
         return await actions.scroll_to(self._bus, self._bus.ref_of(control.id), control)
 
-    async def popups(self) -> list[Window]:
+    async def shown(self) -> list[Window]:
         """See `Desktop`."""
-        return [one for one in await self._shown() if one.is_popup]
+        return await self._eyes.run(x11_windows.shown_windows)
+
+    async def states(self, control: Control) -> tuple[str, ...]:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        return await self._told(actions.states(self._bus, ref), ref)
 
     async def focus(self, control: Control) -> None:
         """See `Desktop`."""
@@ -382,14 +387,17 @@ class LinuxDesktop(Desktop):
         control.name = control.name or known.name
         return control
 
-    async def _cells(self, tree: Tree, wanted: Wanted) -> list[Control]:
+    async def _cells(self, walk: Walk, tree: Tree, wanted: Wanted) -> list[Control]:
         """The cell of a spreadsheet on the screen that has the wanted name, such as B2."""
         place = cell_place(wanted.name or "")
         if place is None:
             return []
         found = []
-        for table in tree.all():
-            if table.role in _TABLES and table.not_showing and SHOWING in table.states:
+        tables = [one for one in tree.all() if one.not_showing]
+        with contextlib.suppress(Silent):
+            await walk.complete(tables)
+        for table in tables:
+            if table.role in _TABLES and SHOWING in table.states:
                 with contextlib.suppress(Gone, Silent, NotSupported, DeviceError):
                     ref = await cell_at(self._bus, self._bus.ref_of(table.id), *place)
                     if ref is not None:

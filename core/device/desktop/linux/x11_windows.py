@@ -141,7 +141,7 @@ def bring_forward(display: Any, number: int) -> None:
     if _is_minimized(display, window, session.supported):
         # Mapping a window is how the window's own program brings it back, and works with any manager.
         window.map()
-    if display.intern_atom("_NET_ACTIVE_WINDOW") in session.supported:
+    if display.get_atom("_NET_ACTIVE_WINDOW") in session.supported:
         _tell_manager(display, root, window, "_NET_ACTIVE_WINDOW", [_FROM_PAGER, X.CurrentTime, 0])
     else:
         window.configure(stack_mode=X.Above)
@@ -151,7 +151,7 @@ def bring_forward(display: Any, number: int) -> None:
 
 def _tell_manager(display: Any, root: Any, window: Any, name: str, values: list[int]) -> None:
     data = (32, [*values, 0, 0, 0, 0, 0][:5])
-    told = xevent.ClientMessage(window=window, client_type=display.intern_atom(name), data=data)
+    told = xevent.ClientMessage(window=window, client_type=display.get_atom(name), data=data)
     root.send_event(told, event_mask=X.SubstructureRedirectMask | X.SubstructureNotifyMask)
 
 
@@ -162,7 +162,7 @@ def _session(display: Any, root: Any) -> _Session:
 
 
 def _is_minimized(display: Any, window: Any, supported: tuple[int, ...]) -> bool:
-    hidden = display.intern_atom("_NET_WM_STATE_HIDDEN")
+    hidden = display.get_atom("_NET_WM_STATE_HIDDEN")
     if hidden in supported:
         return hidden in _longs(display, window, "_NET_WM_STATE")
     # Window managers set this state for windows of other workspaces, too.
@@ -289,14 +289,14 @@ def _longs(display: Any, window: Any, name: str) -> list[int]:
 def _numbers(display: Any, window: Any, name: str) -> list[int] | None:
     """A property of 32-bit numbers; None where it is not set."""
     try:
-        found = window.get_full_property(display.intern_atom(name), X.AnyPropertyType)
+        found = window.get_full_property(display.get_atom(name), X.AnyPropertyType)
     except xerror.XError:
         return None
     return list(found.value) if found is not None and found.format == 32 else None
 
 
 def _text(display: Any, window: Any, name: str) -> str:
-    found = window.get_full_property(display.intern_atom(name), X.AnyPropertyType)
+    found = window.get_full_property(display.get_atom(name), X.AnyPropertyType)
     if found is None or found.format != 8:
         return ""
     value = found.value
