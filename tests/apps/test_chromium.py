@@ -111,7 +111,10 @@ async def test_what_is_off_the_screen_is_scrolled_to(page: WebPage, driver: Driv
 
 
 async def test_a_row_far_down_is_pressed_once_it_is_shown(page: WebPage, driver: Driver) -> None:
-    await driver.click("Everything", "heading")
+    await driver.press("ctrl+l")
+    await driver.type(f"{page.url}?rows=2000")
+    page.state.clear()
+    await driver.press("Enter", then=lambda: page.has(page="loaded"))
     await driver.press("ctrl+End", then=lambda: page.has(scrolled=True))
     await driver.click("Row 1995", "table cell", then=lambda: page.has(row="Row 1995"))
 
