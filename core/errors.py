@@ -62,6 +62,7 @@ class ErrorCode(StrEnum):
     CONTROL_NOT_SHOWING = "control_not_showing"
     CONTROL_DISABLED = "control_disabled"
     PROGRAM_NOT_ANSWERING = "program_not_answering"
+    KEYBOARD_ELSEWHERE = "keyboard_elsewhere"
     PROTOCOL_ERROR = "protocol_error"
     JOURNAL_UNAVAILABLE = "journal_unavailable"
     JOURNAL_CORRUPT = "journal_corrupt"
@@ -147,6 +148,11 @@ ADVICE: dict[ErrorCode, Advice] = {
     ),
     ErrorCode.PROGRAM_NOT_ANSWERING: Advice(
         True, "Look at a picture: close the dialog that it waits for, or let it finish; then ask again."
+    ),
+    ErrorCode.KEYBOARD_ELSEWHERE: Advice(
+        True,
+        "Give the control_id of the field, or put the keyboard there: click it, or close the menu (press_key "
+        "Escape); then ask again.",
     ),
     ErrorCode.PROTOCOL_ERROR: Advice(False, "The device speaks a protocol this console does not know."),
     ErrorCode.JOURNAL_UNAVAILABLE: Advice(
@@ -279,6 +285,7 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.CONTROL_NOT_SHOWING: DeviceError,
     ErrorCode.CONTROL_DISABLED: DeviceError,
     ErrorCode.PROGRAM_NOT_ANSWERING: DeviceError,
+    ErrorCode.KEYBOARD_ELSEWHERE: DeviceError,
     ErrorCode.JOURNAL_UNAVAILABLE: JournalUnavailable,
     ErrorCode.JOURNAL_CORRUPT: JournalCorrupt,
     ErrorCode.SERVICE_UNAVAILABLE: ServiceError,

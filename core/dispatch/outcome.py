@@ -75,6 +75,7 @@ TARGET_CODES = frozenset(
         ErrorCode.CONTROL_NOT_SHOWING,
         ErrorCode.CONTROL_DISABLED,
         ErrorCode.PROGRAM_NOT_ANSWERING,
+        ErrorCode.KEYBOARD_ELSEWHERE,
     }
 )
 _NOTHING_DONE = GUARD_CODES | TARGET_CODES

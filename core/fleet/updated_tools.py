@@ -12,6 +12,8 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         "7fe79d76c8e061f9e619cddf5775adbcf46ae451bbfb9f3b5ecbd9fc59181392",
         # Takes app_root_name.
         "c82d341a566efb8719b67675c81b5dce7d2271eaba641d7689f38e43a179d61b",
+        # Searches, and leaves out what is not showing.
+        "49f53753dec819c2a53ff33da164570b3f3f1ea712680a4554d5d2975b85bb09",
     ),
     "list_windows": (
         "628ee01a1eb9aa1c50c14c8089c70ab8af091642bb5f836b8953078581d6ff32",
@@ -25,7 +27,7 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         # Takes app_root_name.
         "3f8443aab8573a82f7a66c0565d1d821240e7b454c7a54a1949bcb0f9c1d631d",
         # Takes window_id, and says window, control and what was seen.
-        "10dba13c1010a373d2ac52b7eedcb9693bbaee0af2876b828fd76dd0526961b1",
+        "faed7b2481d64f88da0e8245d77f99def4c4a978bd5cd9266765343a2ef6568c",
     ),
     "close_application": (
         "d12391f72623054b170f5819967bb4fd8ce1fd37c619d1710e2d001bd5c74b34",
@@ -51,7 +53,12 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         # Reports disks and their controllers.
         "3cd619117bc2291072d7bb062674cf3f2d0ad7ab837f2aff4d788d22476793ea",
     ),
-    "get_accessibility_tree": ("180a522a275a908900680a6c9056d6d6d9d00dffcc9c631d663566bbcf01f87c",),
+    "get_accessibility_tree": (
+        "180a522a275a908900680a6c9056d6d6d9d00dffcc9c631d663566bbcf01f87c",
+        # Searches, and leaves out what is not showing.
+        "423c1edf7798945687ec146e354feef4918fb93521424073dad4da4152b681a8",
+    ),
+    "wait_for_element": ("b1d5fc62383392f099d14065efdc02798d10335bc80652c6e087a0b6ad6d45b4",),
     "click_point": (
         "642dbab4155f0efa5880f3952df5487f976af4af67c859fbcb03089d295886a9",
         # Says the window.

@@ -194,6 +194,17 @@ async def test_closed_menus_are_opened_with_the_pointer_and_their_item_is_clicke
     assert [one["title"] for one in result["seen"]["opened"]] == ["Save As"]
 
 
+async def test_an_open_menu_of_qt_is_clicked_as_its_action_would_leave_it_open(
+    program: Program, desktop: LinuxDesktop, use: UiTools, screen: Screen, things: dict[str, Thing]
+) -> None:
+    screen.show()
+    assert (await clicked(use, desktop, "Save As..."))["method"] == "accessibility"
+    things["/save"].states, things["/save"].extents = STATES, (50, 110, 90, 30)
+    assert (await clicked(use, desktop, "Save As..."))["method"] == "pointer"
+    await until(screen, lambda: screen.clicks == [SAVE_AS])
+    assert program.done == [("/save", 0)]
+
+
 async def test_a_menu_that_does_not_open_leaves_its_item_to_the_action(
     program: Program, desktop: LinuxDesktop, use: UiTools, screen: Screen
 ) -> None:

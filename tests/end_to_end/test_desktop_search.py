@@ -154,6 +154,12 @@ async def test_the_cells_of_a_sheet_are_those_on_the_screen_and_any_is_found_by_
         for name, value in (("B1002", "seen"), ("c8", "far away"), ("A1", "")):
             (cell,) = (await device.run("get_ui_tree", process_name="notes", name=name))["tree"]
             assert (cell["name"].lower(), cell["value"]) == (name.lower(), value)
+        table = next(one for one in flat(brief["tree"]) if one["role"] == "table")
+        (cell,) = (await device.run("get_ui_tree", below=table["id"], row=8, column=3))["tree"]
+        assert (cell["name"], cell["value"]) == ("C8", "far away")
+        assert "together" in await device.refused("get_ui_tree", below=table["id"], row=8)
+        no_table = await device.refused("get_ui_tree", below=brief["tree"][0]["id"], row=8, column=3)
+        assert "is no table" in no_table
 
 
 def form() -> dict[str, Thing]:

@@ -194,6 +194,33 @@ class Hidden:
 
 
 @dataclass(frozen=True, slots=True)
+class Focus:
+    """Where the keyboard is.
+
+    `certainty`: "control" where `control` has it; "nothing" where no control has it, such as while a menu is
+    open; "untold" where the program tells nothing about its controls; "not searched" where the search did not
+    come to its end.
+    """
+
+    control: Control | None
+    certainty: Literal["control", "nothing", "untold", "not searched"]
+
+
+@dataclass(frozen=True, slots=True)
+class EditPoint:
+    """Where typed text goes in a text of `length` characters: at a caret, or in place of a selection."""
+
+    start: int
+    end: int
+    length: int
+
+    @property
+    def replaces(self) -> int:
+        """The number of selected characters, which typed text replaces."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
 class Unavailability:
     """Why this machine's desktop cannot do something now, and how an operator can fix that."""
 
@@ -259,6 +286,13 @@ class Desktop(ABC):
         """
         return found_in(await self.tree(scope, SEARCHED_BOUNDS), wanted, showing=showing)
 
+    async def cell(self, table_id: str, row: int, column: int) -> Control:
+        """A cell of a table by its row and column, from 1, wherever the table is scrolled to."""
+        raise DeviceError(
+            "On this system no cell is found by its row and column; search it by its name",
+            ErrorCode.TOOL_FAILED,
+        )
+
     @abstractmethod
     async def control(self, control_id: str) -> Control:
         """A control's current state, without its descendants."""
@@ -294,6 +328,28 @@ class Desktop(ABC):
     @abstractmethod
     async def focused(self) -> Control | None:
         """The control with the keyboard focus; None where it is not known."""
+
+    async def keyboard(self) -> Focus:
+        """Where the keyboard is."""
+        control = await self.focused()
+        return Focus(control, "control") if control is not None else Focus(None, "untold")
+
+    async def has_focus(self, control: Control) -> bool:
+        """Whether a control still has the keyboard focus."""
+        focused = await self.focused()
+        return focused is not None and focused.id == control.id
+
+    async def edit_point(self, control: Control) -> EditPoint | None:
+        """Where text that is typed into a control goes; None where it is not told, or is protected."""
+        return None
+
+    async def text_between(self, control: Control, start: int, end: int) -> str | None:
+        """A part of a control's text; None where it is not told, or is protected."""
+        return None
+
+    async def delete_text(self, control: Control, start: int, end: int) -> bool:
+        """Delete a part of a control's text; returns False where the control cannot do that."""
+        return False
 
     @abstractmethod
     async def insert_text(self, control: Control, text: str) -> bool:
@@ -336,12 +392,19 @@ class Desktop(ABC):
         """Move the pointer and press a button `count` times."""
 
     @abstractmethod
-    async def type_keys(self, text: str) -> None:
-        """Type text by keys into the control with the focus; cancelling stops it and releases every key."""
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
+        """Type text by keys into the control with the focus; cancelling stops it and releases every key.
+
+        Returns how many characters were typed: fewer than all where `window` lost the keyboard, or where its
+        program does not read keys.
+        """
 
     @abstractmethod
-    async def press(self, chord: Chord) -> None:
-        """Press one key with its modifiers and release them all."""
+    async def press(self, chord: Chord, window: Window | None = None) -> None:
+        """Press one key with its modifiers and release them all.
+
+        Refused with the code `keyboard_elsewhere` where `window` has lost the keyboard.
+        """
 
     @abstractmethod
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
@@ -402,10 +465,10 @@ class NoDesktop(Desktop):
     async def click(self, x: int, y: int, button: Button, count: int) -> None:
         raise self._lack.error()
 
-    async def type_keys(self, text: str) -> None:
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
         raise self._lack.error()
 
-    async def press(self, chord: Chord) -> None:
+    async def press(self, chord: Chord, window: Window | None = None) -> None:
         raise self._lack.error()
 
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:

@@ -226,16 +226,17 @@ class MacDesktop(BlockingDesktop):
                 quartz.CGEventSetIntegerValueField(event, quartz.kCGMouseEventClickState, nth)
                 self._post(event)
 
-    def do_type(self, text: str, stop: threading.Event) -> None:
+    def do_type(self, text: str, stop: threading.Event) -> int:
         """See `BlockingDesktop`."""
-        for character in text:
+        for typed, character in enumerate(text):
             if stop.is_set():
-                return
+                return typed
             if character in "\n\t":
                 self._strike(KEYS["enter" if character == "\n" else "tab"], 0)
             else:
                 self._strike(0, 0, character)
             stop.wait(0.002)
+        return len(text)
 
     def do_press(self, chord: Chord) -> None:
         """See `BlockingDesktop`."""

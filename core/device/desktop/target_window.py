@@ -54,6 +54,8 @@ async def brought_forward(desktop: Desktop, window: Window) -> Window:
     """
     if window.active:
         return window
+    if (dialog := _active_dialog(await desktop.windows(), window)) is not None:
+        return dialog
     await desktop.bring_forward(window)
     until = time.monotonic() + _FORWARD_S
     before: Window | None = None
@@ -63,7 +65,7 @@ async def brought_forward(desktop: Desktop, window: Window) -> Window:
         if now is None:
             raise stale(f"The window {window.id}")
         active = next((one for one in windows if one.active), None)
-        is_there = active is not None and (active.id == now.id or _belongs_to(active, now.id, windows))
+        is_there = now.active or _active_dialog(windows, now) is not None
         # A window that comes back from its icon is first mapped elsewhere, then moved to its place.
         if active is not None and is_there and active.visible and active == before:
             return active
@@ -74,7 +76,7 @@ async def brought_forward(desktop: Desktop, window: Window) -> Window:
     reason = out_of_sight(now) or (
         f"the keyboard is in {described(active)}" if active else "no window has the keyboard"
     )
-    raise DeviceError(f"{described(now)} did not come to the front: {reason}", ErrorCode.TOOL_FAILED)
+    raise DeviceError(f"{described(now)} did not come to the front: {reason}", ErrorCode.KEYBOARD_ELSEWHERE)
 
 
 async def only_there(desktop: Desktop, arguments: Mapping[str, Any]) -> Window | None:
@@ -150,7 +152,10 @@ def _only(windows: list[Window], own: list[Window], program: str) -> Window:
     if not own:
         there = sorted({one.process_name for one in windows if one.process_name})
         known = ", ".join(there[:_LISTED]) or "none"
-        raise BadInput(f"No window of {program[:60]!r} is there. Programs with windows: {known}")
+        raise BadInput(
+            f"No window of {program[:60]!r} is there. Programs with windows: {known}",
+            ErrorCode.CONTROL_NOT_FOUND,
+        )
     if active := next((one for one in own if one.active), None):
         return active
     ids = {one.id for one in own}
@@ -158,14 +163,23 @@ def _only(windows: list[Window], own: list[Window], program: str) -> Window:
     if len(alone) == 1:
         return own[-1]
     listed = "; ".join(described(one) for one in reversed(alone[-_LISTED:]))
-    raise BadInput(f"{len(alone)} windows belong to {program[:60]!r}; use window_id with one of: {listed}")
+    raise BadInput(
+        f"{len(alone)} windows belong to {program[:60]!r}; use window_id with one of: {listed}",
+        ErrorCode.CONTROL_AMBIGUOUS,
+    )
 
 
 def _is_called(window: Window, program: str) -> bool:
     return window.process_name.lower().removesuffix(".exe") == program.lower().removesuffix(".exe")
 
 
-def _belongs_to(window: Window, owner: str, windows: list[Window]) -> bool:
+def _active_dialog(windows: list[Window], window: Window) -> Window | None:
+    """The active window, if it is a dialog of a window; its program may be another one, such as a portal."""
+    active = next((one for one in windows if one.active), None)
+    return active if active is not None and belongs_to(active, window.id, windows) else None
+
+
+def belongs_to(window: Window, owner: str, windows: list[Window]) -> bool:
     """Whether a window is a dialog of another, or a dialog of its dialog."""
     by_id = {one.id: one for one in windows}
     seen: set[str] = set()

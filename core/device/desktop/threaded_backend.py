@@ -110,8 +110,8 @@ class BlockingDesktop(Desktop):
         """See `Desktop.click`."""
 
     @abstractmethod
-    def do_type(self, text: str, stop: threading.Event) -> None:
-        """Type the text until done or `stop` is set; leaves no key pressed."""
+    def do_type(self, text: str, stop: threading.Event) -> int:
+        """Type the text until done or `stop` is set; leaves no key pressed. Returns how much was typed."""
 
     @abstractmethod
     def do_press(self, chord: Chord) -> None:
@@ -194,26 +194,33 @@ class BlockingDesktop(Desktop):
         """See `Desktop`."""
         await self._run(self.do_click, x, y, button, count)
 
-    async def type_keys(self, text: str) -> None:
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
         """See `Desktop`."""
         stop = threading.Event()
-        window = None
+        secret_in = None
         if self._secrecy.is_pending:
-            window = next((one.id for one in await self.windows() if one.active), None)
-        self._secrecy.typed_in_window(window)
+            secret_in = next((one.id for one in await self.windows() if one.active), None)
+        self._secrecy.typed_in_window(secret_in)
         try:
-            await self._thread.run(self.do_type, text, stop, seconds=CALL_S + 0.05 * len(text))
+            typed = await self._thread.run(
+                self._only_in, window, self.do_type, text, stop, seconds=CALL_S + 0.05 * len(text)
+            )
             # The time for which the window is redacted starts after the last key.
-            self._secrecy.typed_in_window(window)
+            self._secrecy.typed_in_window(secret_in)
+            return typed or 0
         except (asyncio.CancelledError, DeviceError):
             stop.set()
             with contextlib.suppress(DeviceError):
                 await self._run(lambda: None)
             raise
 
-    async def press(self, chord: Chord) -> None:
+    async def press(self, chord: Chord, window: Window | None = None) -> None:
         """See `Desktop`."""
-        await self._run(self.do_press, chord)
+        pressed = await self._run(self._only_in, window, lambda: (self.do_press(chord), True))
+        if pressed is None:
+            raise DeviceError(
+                "Another window took the keyboard before the key was pressed", ErrorCode.KEYBOARD_ELSEWHERE
+            )
 
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
         """See `Desktop`."""
@@ -226,6 +233,14 @@ class BlockingDesktop(Desktop):
 
     async def _run(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
         return await self._thread.run(work, *arguments, seconds=CALL_S)
+
+    def _only_in(self, window: Window | None, act: Callable[..., Answer], *arguments: Any) -> Answer | None:
+        """Act if `window`, where one is given, has the keyboard; None where it has not."""
+        if window is not None:
+            active = next((one.id for one in self.look_windows() if one.active), None)
+            if active != window.id:
+                return None
+        return act(*arguments)
 
     def _is_protected(self, control_id: str) -> bool:
         return control_id in self._secrecy

@@ -35,6 +35,8 @@ class UiReading:
         """`get_ui_tree`: the controls in a scope, or those only that the arguments name."""
         if (control_id := arguments.get("control_id")) is not None:
             return _matches([await self.desktop.control(control_id)])
+        if (place := _place(arguments)) is not None:
+            return _matches([await self.desktop.cell(*place)])
         scope = _scope(arguments, program)
         if (wanted := _wanted(arguments)) is not None:
             found = await self.desktop.find(scope, wanted)
@@ -91,6 +93,16 @@ class UiReading:
             if error.code not in _NOT_THERE:
                 raise
             return Found(wanted, ()), error
+
+
+def _place(arguments: dict[str, Any]) -> tuple[str, int, int] | None:
+    """The table, row and column of a cell that a call names."""
+    row, column, table = (arguments.get(key) for key in ("row", "column", "below"))
+    if row is None and column is None:
+        return None
+    if row is None or column is None or table is None:
+        raise BadInput("Give row, column and below, the id of the table, together")
+    return table, int(row), int(column)
 
 
 def _wanted(arguments: dict[str, Any]) -> Wanted | None:

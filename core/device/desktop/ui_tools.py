@@ -4,7 +4,6 @@ action.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from core.device.desktop.target_window import (
     only_there,
     window_target,
 )
+from core.device.desktop.text_entry import TextEntry
 from core.device.observations import ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode
 
@@ -103,41 +103,36 @@ class UiTools:
         return {"active": True, "window": window_target(window), "before": window_target(before)}
 
     async def type_text(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`type_text`: types at the caret, replacing a selection. The text is in no result and no error."""
+        """`type_text`: types at the caret, replacing a selection. No result or error has a secret text."""
         text, control_id = arguments["text"], arguments.get("control_id")
         if len(text) > _LONGEST_TEXT:
             raise BadInput(
                 f"text has {len(text)} characters; at most {_LONGEST_TEXT} are typed", ErrorCode.TOO_LARGE
             )
         window = await only_there(self.desktop, arguments)
-        control = await self._to_type_into(control_id)
-        if window is not None and control is not None and control_id is not None:
-            check_inside(control, await self.desktop.window_of(control), window)
-        if arguments.get("secret", False):
-            self.desktop.protect(control.id if control else None)
-        method = "keys"
-        if control is not None and await self.desktop.insert_text(control, text):
-            method = "accessibility"
-        else:
-            await self._need_input()
-            if control is not None and control_id is not None:
-                await self.desktop.focus(control)
-            await self.desktop.type_keys(text)
-        shown_in = await self._shown_in(control)
+        control = None
+        if control_id is not None:
+            control = await self._to_type_into(control_id)
+            if window is not None:
+                check_inside(control, await self.desktop.window_of(control), window)
+        secret = bool(arguments.get("secret", False))
+        entry = await TextEntry(self.desktop, text, control, window, secret).run()
         return {
             "typed": len(text),
-            "method": method,
-            "process_id": control.process_id if control else None,
-            "window": window_target(shown_in),
-            "control": control_target(control),
+            "method": entry.method,
+            "process_id": entry.control.process_id if entry.control else None,
+            "window": window_target(entry.window or await self._shown_in(entry.control)),
+            "control": control_target(entry.control),
+            "text_there": entry.stands,
         }
 
     async def press_key(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """`press_key`."""
         chord = parse_chord(arguments["key"])
-        window = await only_there(self.desktop, arguments) or await active_window(self.desktop)
+        only = await only_there(self.desktop, arguments)
+        window = only or await active_window(self.desktop)
         control = await self.desktop.focused()
-        await self.desktop.press(chord)
+        await self.desktop.press(chord, only)
         return {
             "pressed": "+".join((*chord.modifiers, chord.key)),
             "window": window_target(window),
@@ -194,21 +189,13 @@ class UiTools:
             check_inside(control, shown_in, only)
         return control, shown_in
 
-    async def _to_type_into(self, control_id: str | None) -> Control | None:
-        if control_id is None:
-            return await self.desktop.focused()
+    async def _to_type_into(self, control_id: str) -> Control:
         control = await self.desktop.control(control_id)
-        if "read only" in control.states or (
-            "enabled" not in control.states and "sensitive" not in control.states
-        ):
+        if "read only" in control.states or not {"enabled", "sensitive"} & set(control.states):
             raise DeviceError(
-                f"{named(control)} takes no text: it is disabled or read-only", ErrorCode.TOOL_FAILED
+                f"{named(control)} takes no text: it is disabled or read-only", ErrorCode.CONTROL_DISABLED
             )
         return control
-
-    async def _need_input(self) -> None:
-        if lack := await asyncio.to_thread(self.desktop.lack, "input"):
-            raise lack.error()
 
 
 def window_as_dict(window: Window) -> dict[str, Any]:

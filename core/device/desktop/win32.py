@@ -230,16 +230,17 @@ class WindowsDesktop(BlockingDesktop):
             finally:
                 self._user.mouse_event(up, 0, 0, 0, 0)
 
-    def do_type(self, text: str, stop: threading.Event) -> None:
+    def do_type(self, text: str, stop: threading.Event) -> int:
         """See `BlockingDesktop`."""
-        for character in text:
+        for typed, character in enumerate(text):
             if stop.is_set():
-                return
+                return typed
             if character in "\n\t":
                 self._strike([], KEYS["enter" if character == "\n" else "tab"])
             else:
                 self._auto.SendUnicodeChar(character)
             stop.wait(0.002)
+        return len(text)
 
     def do_press(self, chord: Chord) -> None:
         """See `BlockingDesktop`."""

@@ -317,9 +317,11 @@ def _type_text(use: UiTools) -> Tool:
     return _tool(
         "type_text",
         "Type text",
-        "Inserts text at the caret, in place of a selection: into a control, or into what has the focus. "
-        "Through accessibility where the control takes text so, else by keys. A secret text is in no "
-        "journal, result or picture.",
+        "Inserts text at the caret, in place of a selection: into a control, or into what has the focus, but "
+        "not into a menu or a button. Through accessibility where the control takes text so, else by keys. "
+        "A line end presses Enter: a new paragraph in a text, and in a field of one line what Enter does "
+        "there; a tab presses Tab. The field is read afterwards, and text that did not arrive as it was "
+        "typed is an error. A secret text is in no journal, result or picture.",
         object_schema(
             {
                 # The console redacts this argument when the named argument (`secret`) is true.
@@ -337,6 +339,11 @@ def _type_text(use: UiTools) -> Tool:
                 "process_id": _PROCESS_ID,
                 "window": _WINDOW,
                 "control": _CONTROL,
+                "text_there": {
+                    "type": ["string", "null"],
+                    "description": "What stands in the field afterwards, 2,000 characters at most; null "
+                    "where it cannot be read, in a password field, and for a secret text.",
+                },
             }
         ),
         use.type_text,

@@ -110,6 +110,8 @@ TREE_ARGUMENTS: dict[str, Any] = {
     "control_id": text("Only this control, alone, with everything that is known about it.", minLength=1),
     "role": _ROLE,
     "name": _NAME,
+    "row": whole_number("With column and below: the cell of that table, counted from 1.", minimum=1),
+    "column": whole_number("The column of that cell, counted from 1.", minimum=1),
     "showing": yes_or_no(
         "Only what is on the screen. A search takes the rest where nothing there fits.", default=True
     ),

@@ -89,8 +89,9 @@ class Remembering(NoDesktop):
     async def click(self, x: int, y: int, button: str, count: int) -> None:
         self.done.append((x, y, button, count))
 
-    async def type_keys(self, text: str) -> None:
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
         self.done.append(("keys", len(text)))
+        return len(text)
 
 
 def use(only: Control, **more: Any) -> tuple[UiTools, Remembering]:

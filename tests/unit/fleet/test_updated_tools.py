@@ -40,6 +40,7 @@ from tests.unit.service.test_trusted_tools import is_blocked
 RECORDED = Path(__file__).parents[2] / "fakes" / "earlier_version" / "tools"
 UPDATED = [
     "get_ui_tree",
+    "get_accessibility_tree",
     "list_windows",
     "click_element",
     "click_point",

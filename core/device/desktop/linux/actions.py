@@ -11,12 +11,9 @@ from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported
 from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ACTION,
-    APPLICATION,
     COMPONENT,
-    EDITABLE_TEXT,
     MOST_ACTIONS,
     ROOT,
-    TEXT,
     role_word,
     state_words,
 )
@@ -186,44 +183,6 @@ async def focus(bus: AccessibilityBus, ref: Ref) -> bool:
     except NotSupported:
         return False
     return bool(done)
-
-
-async def insert_text(bus: AccessibilityBus, ref: Ref, text: str) -> bool:
-    """Insert text at the caret, replacing a selection; returns False where the control cannot do that."""
-    try:
-        at = int(await bus.get(ref, TEXT, "CaretOffset"))
-        (selections,) = await bus.call(ref, TEXT, "GetNSelections")
-        if int(selections) > 0:
-            start, end = await bus.call(ref, TEXT, "GetSelection", "i", (0,))
-            if int(end) > int(start) >= 0:
-                (done,) = await bus.call(ref, EDITABLE_TEXT, "DeleteText", "ii", (int(start), int(end)))
-                if not done:
-                    return False
-                at = int(start)
-        if at < 0:
-            at = int(await bus.get(ref, TEXT, "CharacterCount"))
-        is_qt = await _is_qt(bus, ref)
-        # Each toolkit measures the length in its own unit and cuts the text there.
-        length = _utf16(text) if is_qt else len(text.encode())
-        (done,) = await bus.call(ref, EDITABLE_TEXT, "InsertText", "isi", (at, text, length))
-        if done:
-            after = at + (_utf16(text) if is_qt else len(text))
-            await bus.call(ref, TEXT, "SetCaretOffset", "i", (after,))
-    except NotSupported:
-        return False
-    return bool(done)
-
-
-async def _is_qt(bus: AccessibilityBus, ref: Ref) -> bool:
-    try:
-        toolkit = str(await bus.get(Ref(ref.bus, ROOT), APPLICATION, "ToolkitName"))
-    except (NotSupported, Gone):
-        return False
-    return toolkit.lower().startswith("qt")
-
-
-def _utf16(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2
 
 
 async def has_focus(bus: AccessibilityBus, ref: Ref) -> bool:

@@ -14,6 +14,7 @@ from typing import TypeVar
 from core.controls import SHOWING
 from core.device.desktop.control_search import Found, Wanted, nearest
 from core.device.desktop.interface import (
+    PROTECTED,
     SEARCHED_BOUNDS,
     Bounds,
     Box,
@@ -21,6 +22,8 @@ from core.device.desktop.interface import (
     Control,
     Desktop,
     Direction,
+    EditPoint,
+    Focus,
     Hidden,
     Layer,
     Need,
@@ -32,7 +35,7 @@ from core.device.desktop.interface import (
     stale,
 )
 from core.device.desktop.key_chords import Chord
-from core.device.desktop.linux import actions, redaction, x11_input, x11_windows
+from core.device.desktop.linux import actions, focus, text_fields, x11_input, x11_windows
 from core.device.desktop.linux.atspi import (
     NO_BUS,
     AccessibilityBus,
@@ -43,7 +46,7 @@ from core.device.desktop.linux.atspi import (
     find_bus,
 )
 from core.device.desktop.linux.atspi import session_bus_address as session_bus
-from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT
+from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT, TABLE
 from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
 from core.device.desktop.linux.redaction import find_hidden
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
@@ -155,6 +158,20 @@ class LinuxDesktop(Desktop):
         is_complete = not found.truncated and len(fit) <= _MOST_FOUND
         return Found(wanted, controls, near, is_complete, found.not_answering)
 
+    async def cell(self, table_id: str, row: int, column: int) -> Control:
+        """See `Desktop`."""
+        await self._bus.connect()
+        table = self._bus.ref_of(table_id)
+        reader = Reader(self._bus, self._secrecy)
+        if TABLE not in await self._told(reader.interfaces(table), table):
+            raise BadInput(f"The control {table_id[:60]} is no table")
+        ref = await self._told(cell_at(self._bus, table, row - 1, column - 1), table)
+        if ref is None:
+            raise BadInput(
+                f"The table has no cell in row {row}, column {column}", ErrorCode.CONTROL_NOT_FOUND
+            )
+        return await self._told(self._read(ref), ref)
+
     async def control(self, control_id: str) -> Control:
         """See `Desktop`."""
         await self._bus.connect()
@@ -211,16 +228,66 @@ class LinuxDesktop(Desktop):
 
     async def focused(self) -> Control | None:
         """See `Desktop`."""
+        return (await self.keyboard()).control
+
+    async def keyboard(self) -> Focus:
+        """See `Desktop`."""
         try:
-            found = await redaction.search(self._bus, await self._active_programs(), self._secrecy)
+            windows, there = await self.windows(), await self._programs()
         except DeviceError:
-            return None
-        if not found.focused:
-            return None
-        ref, program = found.focused[-1]
+            # On Wayland no program can list the windows.
+            return Focus(None, "untold")
+        active = next((one for one in windows if one.active), None)
+        if active is None:
+            return Focus(None, "nothing")
+        own = [one for one in there if one.process_id == active.process_id]
+        if not own:
+            return Focus(None, "untold")
+        search = await focus.find_focus(self._bus, Reader(self._bus, self._secrecy), own)
+        found = focus.chosen(search.candidates)
+        if found is None and search.may_hide:
+            return Focus(None, "untold")
+        # LibreOffice goes on reporting the document as focused while a menu is open.
+        is_menu_open = await self._eyes.run(x11_windows.is_menu_open, active.process_id)
+        if is_menu_open and not search.is_gtk4 and (found is None or not focus.has_menu_focus(found)):
+            return Focus(None, "nothing")
         with contextlib.suppress(Gone, Silent, NotSupported):
-            return await self._read(ref, program)
-        return None
+            if found is not None and not found.is_blank:
+                return Focus(await self._read(found.ref), "control")
+        if not search.is_whole:
+            return Focus(None, "not searched")
+        is_nothing = found is None and (search.tells_controls or is_menu_open)
+        return Focus(None, "nothing" if is_nothing else "untold")
+
+    async def has_focus(self, control: Control) -> bool:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        try:
+            return await actions.has_focus(self._bus, ref)
+        except (Gone, NotSupported):
+            return False
+        except Silent as error:
+            words = "The program that shows this control does not answer"
+            raise DeviceError(words, ErrorCode.PROGRAM_NOT_ANSWERING) from error
+
+    async def edit_point(self, control: Control) -> EditPoint | None:
+        """See `Desktop`."""
+        if PROTECTED in control.states or control.id in self._secrecy:
+            return None
+        ref = self._bus.ref_of(control.id)
+        return await self._told(text_fields.edit_point(self._bus, ref), ref)
+
+    async def text_between(self, control: Control, start: int, end: int) -> str | None:
+        """See `Desktop`."""
+        if PROTECTED in control.states or control.id in self._secrecy:
+            return None
+        ref = self._bus.ref_of(control.id)
+        return await self._told(text_fields.between(self._bus, ref, start, end), ref)
+
+    async def delete_text(self, control: Control, start: int, end: int) -> bool:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        return await self._told(text_fields.delete(self._bus, ref, start, end), ref, is_act=True)
 
     async def insert_text(self, control: Control, text: str) -> bool:
         """See `Desktop`."""
@@ -230,7 +297,7 @@ class LinuxDesktop(Desktop):
             # GTK reports success for a read-only field and discards the text.
             raise DeviceError(f"The {control.role} {control.name!r} is read-only", ErrorCode.TOOL_FAILED)
         ref = self._bus.ref_of(control.id)
-        return await self._told(actions.insert_text(self._bus, ref, text), ref, is_act=True)
+        return await self._told(text_fields.insert_text(self._bus, ref, text), ref, is_act=True)
 
     async def hidden(self) -> Hidden:
         """See `Desktop`."""
@@ -284,16 +351,18 @@ class LinuxDesktop(Desktop):
         """See `Desktop`."""
         await self._hands.run(x11_input.click, x, y, button, count)
 
-    async def type_keys(self, text: str) -> None:
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
         """See `Desktop`."""
         stop = threading.Event()
-        number = await self._hands.run(x11_windows.active_window) if self._secrecy.is_pending else None
-        window = None if number is None else f"0x{number:x}"
-        self._secrecy.typed_in_window(window)
+        number = await self._hands.run(x11_windows.active_window) if window is None else int(window.id, 16)
+        secret_in = f"0x{number:x}" if self._secrecy.is_pending and number is not None else None
+        self._secrecy.typed_in_window(secret_in)
         try:
-            await self._hands.run(x11_input.type_text, text, stop, seconds=10 + 0.05 * len(text))
+            seconds = 10 + 0.1 * len(text)
+            typed = await self._hands.run(x11_input.type_text, text, stop, number, seconds=seconds)
             # The time for which the window is redacted starts after the last key.
-            self._secrecy.typed_in_window(window)
+            self._secrecy.typed_in_window(secret_in)
+            return typed
         except (asyncio.CancelledError, DeviceError):
             stop.set()
             # The connection has a single thread: when it is free again, all keys are released.
@@ -301,9 +370,9 @@ class LinuxDesktop(Desktop):
                 await self._hands.run(lambda _: None)
             raise
 
-    async def press(self, chord: Chord) -> None:
+    async def press(self, chord: Chord, window: Window | None = None) -> None:
         """See `Desktop`."""
-        await self._hands.run(x11_input.press, chord)
+        await self._hands.run(x11_input.press, chord, None if window is None else int(window.id, 16))
 
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
         """See `Desktop`."""
@@ -330,11 +399,6 @@ class LinuxDesktop(Desktop):
     async def _programs(self) -> list[Program]:
         await self._bus.connect()
         return await programs(self._bus)
-
-    async def _active_programs(self) -> list[Program]:
-        found = await self._programs()
-        active = [one.process_id for one in await self.windows() if one.active]
-        return [one for one in found if one.process_id in active]
 
     async def _named(self, found: list[Program], name: str) -> list[Program]:
         async def is_called(program: Program) -> bool:

@@ -21,6 +21,7 @@ from core.device.desktop.interface import Box, Layer, Window, stale
 from core.device.desktop.linux.tree_reader import process_name
 
 _MOST_WINDOWS = 500
+_MENU_TYPES = ("MENU", "POPUP_MENU", "DROPDOWN_MENU")
 # The number of the workspace of a window that is on every workspace.
 _EVERYWHERE = 0xFFFFFFFF
 # The source of a request to the window manager that is made for a user.
@@ -58,6 +59,16 @@ def shown_windows(display: Any) -> list[Window]:
             if window is not None and window.visible:
                 found[window.id] = window
     return list(found.values())
+
+
+def is_menu_open(display: Any, process_id: int | None) -> bool:
+    """Whether a process shows a menu, as the type of one of its windows says."""
+    kinds = {display.intern_atom(f"_NET_WM_WINDOW_TYPE_{name}") for name in _MENU_TYPES}
+    return any(
+        kinds & set(_longs(display, child, "_NET_WM_WINDOW_TYPE")) and _owner_of(display, child) == process_id
+        for child in display.screen().root.query_tree().children[-_MOST_WINDOWS:]
+        if _is_unmanaged(child)
+    )
 
 
 def layers(display: Any) -> list[Layer]:
@@ -184,8 +195,7 @@ def _read(display: Any, root: Any, number: int, session: _Session) -> Window | N
         geometry = window.get_geometry()
         corner = root.translate_coords(window, 0, 0)
         title = _text(display, window, "_NET_WM_NAME") or str(window.get_wm_name() or "")
-        owner = _longs(display, window, "_NET_WM_PID")
-        process_id = int(owner[0]) if owner else _process_of(display, number)
+        process_id = _owner_of(display, window)
         shadow = _longs(display, window, "_GTK_FRAME_EXTENTS")
         owners = _longs(display, window, "WM_TRANSIENT_FOR")
         visible = attributes.map_state == X.IsViewable
@@ -209,6 +219,11 @@ def _read(display: Any, root: Any, number: int, session: _Session) -> Window | N
         on_this_workspace=session.workspace in (None, workspace) or workspace == _EVERYWHERE,
         dialog_of=f"0x{owners[0]:x}" if owners and owners[0] else None,
     )
+
+
+def _owner_of(display: Any, window: Any) -> int | None:
+    owner = _longs(display, window, "_NET_WM_PID")
+    return int(owner[0]) if owner else _process_of(display, window.id)
 
 
 def _inset(left: int, right: int, top: int, bottom: int) -> Box:
