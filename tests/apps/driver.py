@@ -113,7 +113,13 @@ class Driver:
         assert not self._waiting, f"acts that no check judges: {self._waiting}"
 
     async def click(
-        self, name: str, role: str | None = None, *, then: Check | None = None, shown: bool = True, **more: Any
+        self,
+        name: str,
+        role: str | None = None,
+        *,
+        then: Check | None = None,
+        shown: bool = True,
+        **more: Any,
     ) -> Any:
         """Press the control of the program with a name, when it is on the screen; `shown` false: at once."""
         if shown:
@@ -141,7 +147,9 @@ class Driver:
     async def control(self, name: str | None = None, role: str | None = None, **more: Any) -> dict[str, Any]:
         """The first control of the program with this name, role or both, as soon as it is on the screen."""
         wanted = {key: value for key, value in (("name", name), ("role", role)) if value is not None}
-        found = await self.read("wait_for_element", process_name=self.program, timeout=EFFECT_S, **wanted, **more)
+        found = await self.read(
+            "wait_for_element", process_name=self.program, timeout=EFFECT_S, **wanted, **more
+        )
         control: dict[str, Any] = found["controls"][0]
         return control
 
@@ -187,7 +195,9 @@ def has(path: Path, content: str) -> Check:
 
 
 def _shown(tool: str, arguments: dict[str, Any]) -> str:
-    masked = {key: "•" if key == "text" and arguments.get("secret") else value for key, value in arguments.items()}
+    masked = {
+        key: "•" if key == "text" and arguments.get("secret") else value for key, value in arguments.items()
+    }
     return f"{tool} " + " ".join(f"{key}={value}" for key, value in masked.items())
 
 

@@ -80,8 +80,12 @@ async def test_fields_take_text_in_their_own_way(page: WebPage, driver: Driver) 
 async def test_fields_in_frames_and_shadows_take_text(page: WebPage, driver: Driver) -> None:
     for name in ("Inner", "Shaded"):
         field = await driver.control(name, "entry")
-        await driver.type("größer 漢", control_id=field["id"], then=lambda: page.has(**{name.lower(): "größer 漢"}))
-        await driver.click(f"{name} button", "push button", then=lambda: page.has(**{f"{name.lower()}_button": "pressed"}))
+        await driver.type(
+            "größer 漢", control_id=field["id"], then=lambda: page.has(**{name.lower(): "größer 漢"})
+        )
+        await driver.click(
+            f"{name} button", "push button", then=lambda: page.has(**{f"{name.lower()}_button": "pressed"})
+        )
 
 
 async def test_buttons_boxes_tabs_and_links_are_pressed(page: WebPage, driver: Driver) -> None:
@@ -138,7 +142,9 @@ async def test_late_and_renamed_and_equal_buttons_are_told_apart(page: WebPage, 
     await driver.click("Late button", "push button", then=lambda: page.has(late="pressed"))
     await driver.click("Old name", "push button", then=lambda: page.has(renamed="Old name"))
     await driver.click("New name", "push button", then=lambda: page.has(renamed="New name"))
-    assert "2" in await driver.is_refused("click_element", process_name=PROGRAM, role="push button", name="OK")
+    assert "2" in await driver.is_refused(
+        "click_element", process_name=PROGRAM, role="push button", name="OK"
+    )
     both = [one for one in await driver.tree() if (one["role"], one["name"]) == ("push button", "OK")]
     for number, button in enumerate(both, 1):
         await driver.act("click_element", control_id=button["id"], then=lambda: page.has(ok=number))
@@ -158,10 +164,10 @@ async def test_the_path_of_a_file_arrives_whole(page: WebPage, driver: Driver, t
 async def test_a_pixel_of_a_picture_is_pressed(page: WebPage, driver: Driver) -> None:
     button = await driver.control("Count", "push button")
     seen, _ = await driver.picture()
-    x, y = (button["box"][side] + button["box"][length] // 2 for side, length in (("x", "width"), ("y", "height")))
-    await driver.act(
-        "click_point", x=x, y=y, observation=seen["observation"], then=lambda: page.has(count=1)
+    x, y = (
+        button["box"][side] + button["box"][length] // 2 for side, length in (("x", "width"), ("y", "height"))
     )
+    await driver.act("click_point", x=x, y=y, observation=seen["observation"], then=lambda: page.has(count=1))
 
 
 async def test_an_address_is_typed(page: WebPage, driver: Driver) -> None:
@@ -181,6 +187,10 @@ async def test_a_password_is_typed_and_never_shown(page: WebPage, driver: Driver
     assert is_black(picture, field["box"])
     assert not driver.said(SECRET)
     homes = await asyncio.to_thread(
-        lambda: [path for path in session.home.path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+        lambda: [
+            path
+            for path in session.home.path.rglob("*")
+            if path.is_file() and SECRET.encode() in path.read_bytes()
+        ]
     )
     assert not homes

@@ -39,13 +39,22 @@ def is_active(driver: Driver, window: Window) -> bool:
     return active is not None and active.id == window.id
 
 
-async def test_text_and_keys_go_to_the_window_that_is_named(two: Pair, driver: Driver, tmp_path: Path) -> None:
+async def test_text_and_keys_go_to_the_window_that_is_named(
+    two: Pair, driver: Driver, tmp_path: Path
+) -> None:
     first, second = two
     done = await driver.type("to the first", window_id=first.window_id)
     assert done["window"]["window_id"] == first.window_id
-    await driver.act("press_key", key="ctrl+s", window_id=first.window_id, then=has(tmp_path / "first.txt", "to the first"))
+    await driver.act(
+        "press_key", key="ctrl+s", window_id=first.window_id, then=has(tmp_path / "first.txt", "to the first")
+    )
     await driver.type("to the second", window_id=second.window_id)
-    await driver.act("press_key", key="ctrl+s", window_id=second.window_id, then=has(tmp_path / "second.txt", "to the second"))
+    await driver.act(
+        "press_key",
+        key="ctrl+s",
+        window_id=second.window_id,
+        then=has(tmp_path / "second.txt", "to the second"),
+    )
 
 
 async def test_the_same_control_of_two_windows_is_meant_by_its_window(two: Pair, driver: Driver) -> None:
@@ -95,7 +104,12 @@ async def test_keys_for_one_program_never_reach_another(
     _, second = two
     async with start("zenity", "--entry", "--title=Above", "--text=Name?", title="Above") as zenity:
         await driver.type("for the editor", window_id=second.window_id)
-        await driver.act("press_key", key="ctrl+s", window_id=second.window_id, then=has(tmp_path / "second.txt", "for the editor"))
+        await driver.act(
+            "press_key",
+            key="ctrl+s",
+            window_id=second.window_id,
+            then=has(tmp_path / "second.txt", "for the editor"),
+        )
         words = await driver.is_refused("press_key", key="ctrl+q", process_name="gimp")
         assert "gimp" in words
         await driver.type("for the dialog", process_name="zenity")
@@ -109,13 +123,21 @@ async def test_a_window_that_is_gone_is_refused(two: Pair, driver: Driver) -> No
     await driver.is_refused("type_text", text="lost", window_id="0x7fffff")
 
 
-async def test_a_control_behind_another_program_is_pressed_or_refused(two: Pair, driver: Driver, start: Start) -> None:
+async def test_a_control_behind_another_program_is_pressed_or_refused(
+    two: Pair, driver: Driver, start: Start
+) -> None:
     first, second = two
     async with start("zenity", "--info", "--title=In the way", "--text=" + "wide " * 40, title="In the way"):
         above = await driver.window("In the way")
         driver.screen.place(above, 100, 100, 700, 500)
         await driver.act("click_element", window_id=second.window_id, role="menu", name="Search")
-        await driver.act("click_element", window_id=second.window_id, role="menu item", name="Go to...", then=lambda: driver.is_open("Go To"))
+        await driver.act(
+            "click_element",
+            window_id=second.window_id,
+            role="menu item",
+            name="Go to...",
+            then=lambda: driver.is_open("Go To"),
+        )
         await driver.press("Escape", then=lambda: not driver.is_open("Go To"))
 
 

@@ -44,7 +44,11 @@ async def test_fields_of_a_form_are_known_by_their_labels(driver: Driver, start:
     words = ("--forms", "--title=Form", "--add-entry=Name", "--add-entry=City", "--add-password=Word")
     lists = ("--add-combo=Colour", "--combo-values=red|green|blue")
     async with start("zenity", *words, *lists, title="Form") as zenity:
-        for name, role, text in (("City", "text", "Brünn"), ("Name", "text", "Ann"), ("Word", "password text", SECRET)):
+        for name, role, text in (
+            ("City", "text", "Brünn"),
+            ("Name", "text", "Ann"),
+            ("Word", "password text", SECRET),
+        ):
             field = await driver.control(name, role)
             await driver.type(text, control_id=field["id"], secret=role != "text")
         await driver.click("Colour", "combo box")
