@@ -1,4 +1,4 @@
-"""What became of each act on a program: right, refused in words, or something else; counted over all workers."""
+"""What became of each act on a program: right, refused in words, or something else; over all workers."""
 
 from __future__ import annotations
 

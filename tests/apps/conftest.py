@@ -109,7 +109,7 @@ def driver(session: Session, request: pytest.FixtureRequest) -> Iterator[Driver]
     """The acts of one test on the program that its file names (`PROGRAM`)."""
     record = ActRecord(Path(os.environ[_FOLDER]), os.environ.get("PYTEST_XDIST_WORKER", "alone"))
     test = request.node.nodeid.rpartition("/")[2]
-    built = Driver(session.console, session.screen, record, request.module.PROGRAM, test)
+    built = Driver(session.console, session.home, session.screen, record, request.module.PROGRAM, test)
     yield built
     if request.node.stash.get(_ENDED, "") == "passed":
         built.finish()

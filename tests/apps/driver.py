@@ -5,6 +5,7 @@ An act counts as right once a check outside the product (`then`, or the next one
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,11 +16,13 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.dispatch.models import Verdict
+from core.home import Home
 from core.service.console import Console
 from core.service.envelope import Envelope
 from tests.apps.acts import Act, ActRecord, Outcome
 from tests.apps.screen import Screen, Window, until
 from tests.fakes.patience import PATIENCE_S
+from tests.fakes.program import run
 
 DEVICE = "this-computer"
 # An effect that has not come by then does not come: the program answered the act before.
@@ -32,6 +35,7 @@ class Driver:
     """One test's acts on one program."""
 
     console: Console
+    home: Home
     screen: Screen
     record: ActRecord
     program: str
@@ -54,9 +58,19 @@ class Driver:
         return envelope.result
 
     async def act(self, tool: str, *, then: Check | None = None, **arguments: Any) -> Any:
-        """Call a tool that acts, and give its result; a refusal in words ends the test as expected to fail."""
-        shown = _shown(tool, arguments)
-        envelope = await self.call(tool, **arguments)
+        """Call a tool that acts, and give its result; a refusal in words ends the test, and is counted."""
+        return await self._acted(await self.call(tool, **arguments), _shown(tool, arguments), then)
+
+    async def act_by_command(self, tool: str, *, then: Check | None = None, **arguments: Any) -> Any:
+        """The same by `quarterdeck call`."""
+        words = [f"{key}={value}" for key, value in arguments.items()]
+        ended = await asyncio.to_thread(run, self.home, "call", DEVICE, tool, *words, "--json")
+        self.envelopes.append(ended.out)
+        envelope = Envelope.model_validate_json(ended.out)
+        assert (ended.code == 0) == (envelope.status is ResultStatus.SUCCESS), ended
+        return await self._acted(envelope, f"quarterdeck call {_shown(tool, arguments)}", then)
+
+    async def _acted(self, envelope: Envelope, shown: str, then: Check | None) -> Any:
         if envelope.status is not ResultStatus.SUCCESS:
             self._not_done(shown, envelope)
         self._waiting.append(shown)
@@ -75,7 +89,7 @@ class Driver:
         return found
 
     def judge(self, right: bool, words: str = "") -> None:
-        """Count the acts since the last check as right, or the last of them as one that did something else."""
+        """Count the acts since the last check as right, or else the last as one that did something else."""
         if right:
             for shown in self._waiting:
                 self._write(shown, Outcome.RIGHT)
@@ -86,7 +100,7 @@ class Driver:
         assert right, words
 
     async def is_refused(self, tool: str, **arguments: Any) -> str:
-        """Call a tool that has to refuse, which is right if it says why and what to do; gives its words."""
+        """Call a tool that has to refuse; right if it says why and what to do. Gives its words."""
         shown = _shown(tool, arguments)
         envelope = await self.call(tool, **arguments)
         words = _words(envelope)

@@ -54,7 +54,7 @@ async def started(
 
     It is killed afterwards, with all that it started.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    await asyncio.to_thread(home.mkdir, parents=True, exist_ok=True)
     before = {one.id for one in screen.windows()}
     with (home / "stderr.txt").open("wb") as errors:
         process = await asyncio.create_subprocess_exec(

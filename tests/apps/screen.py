@@ -149,7 +149,7 @@ class Screen:
 
 
 async def until(seen: Any, what: str, seconds: float = PATIENCE_S) -> Any:
-    """What `seen()` (which may be async) answers, as soon as that is true; fails with `what` and its last answer."""
+    """What `seen()`, which may be async, answers as soon as that is true; `what` says what did not come."""
     ends = time.monotonic() + seconds
     while True:
         found = seen()

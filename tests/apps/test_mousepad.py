@@ -52,3 +52,28 @@ async def test_what_is_typed_replaces_the_selection_and_goes_to_the_clipboard(
     await driver.type("new 漢")
     await driver.press("ctrl+a", "ctrl+c", then=lambda: session.screen.clipboard() == "new 漢")
     await driver.press("Right", "shift+Left", "ctrl+x", then=lambda: session.screen.clipboard() == "漢")
+
+
+async def test_the_command_line_acts_as_the_service_does(driver: Driver, tmp_path: Path) -> None:
+    saved = tmp_path / "by-command.txt"
+    await driver.act_by_command("type_text", text="é 漢 😀", process_name=PROGRAM)
+    await driver.act_by_command("press_key", key="ctrl+shift+s", then=lambda: driver.is_open("Save As"))
+    await driver.act_by_command("press_key", key="ctrl+a")
+    await driver.act_by_command("type_text", text=str(saved))
+    await driver.act_by_command(
+        "click_element", process_name=PROGRAM, role="push button", name="Save", then=has(saved, "é 漢 😀")
+    )
+
+
+async def test_a_nested_menu_item_is_pressed(driver: Driver, session: Session) -> None:
+    await driver.type("two words")
+    await driver.press("ctrl+a")
+    await driver.click("Edit", "menu")
+    await driver.click("Convert", "menu")
+    await driver.click("To Uppercase", "menu item")
+    await driver.press("ctrl+a", "ctrl+c", then=lambda: session.screen.clipboard() == "TWO WORDS")
+
+
+async def test_preferences_are_opened_and_closed(driver: Driver) -> None:
+    await driver.click("Preferences...", "menu item", shown=False, then=lambda: driver.is_open("Preferences"))
+    await driver.click("Close", "push button", then=lambda: not driver.is_open("Preferences"))

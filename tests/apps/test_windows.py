@@ -126,7 +126,7 @@ async def test_a_window_that_is_gone_is_refused(two: Pair, driver: Driver) -> No
 async def test_a_control_behind_another_program_is_pressed_or_refused(
     two: Pair, driver: Driver, start: Start
 ) -> None:
-    first, second = two
+    _, second = two
     async with start("zenity", "--info", "--title=In the way", "--text=" + "wide " * 40, title="In the way"):
         above = await driver.window("In the way")
         driver.screen.place(above, 100, 100, 700, 500)

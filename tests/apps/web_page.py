@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,9 +21,9 @@ class WebPage:
         self.url = url
         self.state: dict[str, Any] = {}
 
-    def has(self, **wanted: Any) -> bool:
-        """Whether the page has reported these values last."""
-        return all(self.state.get(key.replace("_", " ")) == value for key, value in wanted.items())
+    def shows(self, **wanted: Any) -> Callable[[], bool]:
+        """A check that the page has reported these values last."""
+        return lambda: all(self.state.get(key.replace("_", " ")) == value for key, value in wanted.items())
 
 
 @contextmanager
