@@ -48,7 +48,7 @@ Control = TypeVar("Control", bound=Named)
 
 
 # A label has the name of its field, and a cell that of the button in it.
-_PASSIVE = frozenset(
+PASSIVE = frozenset(
     "label|static|caption|heading|paragraph|section|panel|filler|table cell|table row|row header".split("|")
 )
 
@@ -67,7 +67,7 @@ def fitting(controls: Iterable[Control], role: str | None, name: str | None) -> 
     ]
     fit = [control for control in fit if SHOWING in control.states] or fit
     if role is None and name:
-        fit = [control for control in fit if control.role not in _PASSIVE] or fit
+        fit = [control for control in fit if control.role not in PASSIVE] or fit
     return fit
 
 

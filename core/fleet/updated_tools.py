@@ -77,7 +77,7 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
     "scroll": (
         "6bdf80ff41ac38b7fdf4370ee6a9ebd6e2a0837ad4c15cc53487aa3d1da36f51",
         # Takes window_id and process_name, and says window and control.
-        "f5f479a48c17562d2ee90e948cc929ead1a45dfddc22b443a89f73f181723409",
+        "7a4ac57430e6b15ce091dbd0293749d1c3a8ff18fc5b19e81e3055228118783c",
     ),
     "activate_window": ("965324fc471c0b3a4d775bd41f570c9fe46d75d837bc4f1f5ac602689d6244fc",),
     "list_tools": ("a3dd1e0913878fc6d1845a0cfb469ee685ec729161258d404c5bb296ce444607",),

@@ -200,7 +200,7 @@ class MacDesktop(BlockingDesktop):
             if self._get(element, "AXFocused"):
                 return
             threading.Event().wait(0.05)
-        raise DeviceError("The control does not take the focus", ErrorCode.TOOL_FAILED)
+        raise DeviceError("The control does not take the focus", ErrorCode.KEYBOARD_ELSEWHERE)
 
     def _activate(self, process_id: int) -> None:
         for one in self._space.runningApplications():

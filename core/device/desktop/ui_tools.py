@@ -147,8 +147,11 @@ class UiTools:
             control = await self.desktop.control(control_id)
             if window is not None:
                 check_inside(control, await self.desktop.window_of(control), window)
-            control = await in_view(self.desktop, control)
+            control, was_there = await in_view(self.desktop, control), control
             at = await reachable(self.desktop, control)
+            if "amount" not in arguments and control is not was_there:
+                # It was scrolled to, which is what was wanted.
+                amount = 0
         elif window is not None:
             at = window.box.centre
         await self.desktop.scroll(direction, amount, at)

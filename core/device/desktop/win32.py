@@ -208,7 +208,7 @@ class WindowsDesktop(BlockingDesktop):
                 if element.HasKeyboardFocus:
                     return
                 threading.Event().wait(0.05)
-        raise DeviceError("The control does not take the focus", ErrorCode.TOOL_FAILED)
+        raise DeviceError("The control does not take the focus", ErrorCode.KEYBOARD_ELSEWHERE)
 
     def do_insert(self, element: Any, text: str) -> bool:
         """Insert into an empty field only: UI Automation sets whole values and cannot insert at a caret."""

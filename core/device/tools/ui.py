@@ -380,11 +380,16 @@ def _scroll(use: UiTools) -> Tool:
     return _tool(
         "scroll",
         "Turn the wheel",
-        "Turns the wheel over a control, over the window or program that is named, or where the pointer is.",
+        "Turns the wheel over a control, over the window or program that is named, or where the pointer is. "
+        "A control that is off the screen is scrolled to first.",
         object_schema(
             {
                 "direction": {"enum": ["up", "down", "left", "right"], "description": "Which way."},
-                "amount": whole_number("Notches.", minimum=1, maximum=100, default=3),
+                "amount": whole_number(
+                    "Notches. Without it 3, or as many as show a control that is off the screen.",
+                    minimum=1,
+                    maximum=100,
+                ),
                 "control_id": _CONTROL_ID,
                 **_ONLY_THERE,
             },

@@ -221,7 +221,8 @@ class LinuxDesktop(Desktop):
         while not await self._told(actions.has_focus(self._bus, ref), ref):
             if time.monotonic() >= until:
                 raise DeviceError(
-                    f"The {control.role} {control.name!r} does not take the focus", ErrorCode.TOOL_FAILED
+                    f"The {control.role} {control.name!r} does not take the focus",
+                    ErrorCode.KEYBOARD_ELSEWHERE,
                 )
             await self._told(actions.focus(self._bus, ref), ref)
             await asyncio.sleep(_POLL_S)
@@ -295,7 +296,7 @@ class LinuxDesktop(Desktop):
             return False
         if "editable" not in control.states:
             # GTK reports success for a read-only field and discards the text.
-            raise DeviceError(f"The {control.role} {control.name!r} is read-only", ErrorCode.TOOL_FAILED)
+            raise DeviceError(f"The {control.role} {control.name!r} is read-only", ErrorCode.CONTROL_DISABLED)
         ref = self._bus.ref_of(control.id)
         return await self._told(text_fields.insert_text(self._bus, ref, text), ref, is_act=True)
 

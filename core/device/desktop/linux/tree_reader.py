@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from core.controls import SHOWING, folded
+from core.controls import PASSIVE, SHOWING, folded
 from core.device.desktop.control_search import Wanted
 from core.device.desktop.interface import (
     LONGEST_VALUE,
@@ -25,6 +25,7 @@ from core.device.desktop.interface import (
     Tree,
     Window,
 )
+from core.device.desktop.linux.actions import action_names
 from core.device.desktop.linux.atspi import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
@@ -33,7 +34,6 @@ from core.device.desktop.linux.atspi_constants import (
     COLLECTION,
     COMPONENT,
     EDITABLE_TEXT,
-    MOST_ACTIONS,
     NULL,
     PASSWORD_TEXT,
     REGISTRY,
@@ -203,6 +203,28 @@ class Reader:
             await self._read_value(ref, control, interfaces)
         return control
 
+    async def cell(self, ref: Ref, program: Program, where: Where, kind: Cached) -> Control:
+        """A cell of a table that draws its own; an empty cell is only looked at, because there are hundreds.
+
+        `kind`: another cell of the table.
+
+        Raises:
+            Silent: its program hangs.
+            Gone: it does not exist.
+        """
+        name, (states,), count = await asyncio.gather(
+            self._or(self._bus.get(ref, ACCESSIBLE, "Name"), ""),
+            self._bus.call(ref, ACCESSIBLE, "GetState"),
+            self._or(self._bus.get(ref, TEXT, "CharacterCount"), None),
+        )
+        seen = Cached(0, kind.role, str(name), list(states), kind.interfaces)
+        words = state_words(seen.states)
+        if count == 0 and "focused" not in words:
+            control = await self.control(ref, program, where, seen, "names")
+            control.value = None if PROTECTED in control.states else ""
+            return control
+        return await self.control(ref, program, where, seen, "outline")
+
     async def read(self, ref: Ref, program: Program, where: Where) -> Control:
         """A control with everything that is known about it.
 
@@ -283,17 +305,8 @@ class Reader:
 
     async def _read_actions(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         if ACTION in interfaces:
-            try:
-                (listed,) = await self._bus.call(ref, ACTION, "GetActions")
-                names = [one[0] for one in listed[:MOST_ACTIONS]]
-            except NotSupported:
-                count = int(await self._or(self._bus.get(ref, ACTION, "NActions"), 0))
-                named = (
-                    self._bus.call(ref, ACTION, "GetName", "i", (at,))
-                    for at in range(min(count, MOST_ACTIONS))
-                )
-                names = [one[0] for one in await asyncio.gather(*(self._or(one, [""]) for one in named))]
-            control.actions = tuple(str(name)[:_LONGEST_ACTION] for name in names if name)
+            names = await action_names(self._bus, ref)
+            control.actions = tuple(name[:_LONGEST_ACTION] for name in names if name)
 
     async def _read_value(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         # A password's value is not even requested, so that neither its length nor its dots can leak.
@@ -345,6 +358,8 @@ class Walk:
         self._until = time.monotonic() + bounds.seconds
         # Objects that a program said are showing, when it listed the children of their parent.
         self._showing: set[Ref] = set()
+        # Cells of tables that draw their own, each with the first cell of its table, which is of its kind.
+        self._cells: dict[Ref, Cached] = {}
         # Whether programs, by their bus names, can filter the children of a control.
         self._filters: dict[str, bool] = {}
         self.truncated = False
@@ -402,7 +417,11 @@ class Walk:
         everything = Tree([top]).all()
         await self._read_roles(one for one in everything if not one.name.strip())
         await name_by_program(self._bus, everything)
-        if any(wants_name(one) for one in everything):
+        # A name that a program gives comes before one that is only concluded from the surroundings.
+        is_found = self._name is not None and any(
+            folded(one.name) == self._name and one.role not in ("", *PASSIVE) for one in everything
+        )
+        if not is_found and any(wants_name(one) for one in everything):
             await self._read_roles(everything)
             await name_by_surroundings(self._bus, top, places.of(None).coordinates)
 
@@ -457,6 +476,8 @@ class Walk:
         self, ref: Ref, program: Program, where: Where, cached: Cached | None
     ) -> tuple[Control, list[Ref]] | None:
         """A control and the children to read next; None for a control that is not showing and not wanted."""
+        if (kind := self._cells.get(ref)) is not None:
+            return await self._reader.cell(ref, program, where, kind), []
         seen = cached if cached is not None else await self._look(ref, where)
         is_own = ref.bus == program.ref.bus and ref not in self._showing
         if self._bounds.showing and is_own and _is_away(seen, where):
@@ -514,6 +535,10 @@ class Walk:
                     control.truncated = self.truncated = True
                 if found or is_whole:
                     self._showing.update(found)
+                    if is_drawn and found and self._bounds.detail == "outline":
+                        kind = await self._reader.look(found[0])
+                        kind.interfaces = await self._reader.interfaces(found[0])
+                        self._cells.update(dict.fromkeys(found, kind))
                     return found
         if is_many:
             control.truncated = self.truncated = True
