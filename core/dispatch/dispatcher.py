@@ -74,6 +74,7 @@ from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.program_meant import with_process
 from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
+from core.dispatch.typed_echo import TYPE_TEXT, without_echo
 from core.dispatch.undone_path import UNDO_ID, undoes_a_write, undone_path
 from core.errors import BadInput, DeviceError, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
@@ -531,6 +532,8 @@ class Dispatcher:
     ) -> CommandResult:
         shown, device = command.shown, command.target.device
         redaction = self._redaction(command)
+        if command.tool.tool_name == TYPE_TEXT and _secrets_of(command):
+            answer = without_echo(answer)
         error, namespace = redaction.value(answer.error), redaction.value(answer.namespace)
         if error is not answer.error or namespace is not answer.namespace:
             answer = answer.model_copy(update={"error": error, "namespace": namespace})

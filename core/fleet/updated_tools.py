@@ -67,7 +67,7 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
     "type_text": (
         "712a1efc6b9f0706d75e35f742e6b2477327f20392afee51a68b0a299bc81a28",
         # Takes window_id and process_name, and says what stands there.
-        "f118f1e83a0a17bad6d3f4c9490d2d3a6b25599499fa0d4e7186cad810a75964",
+        "f61ccce05b907591eb0994c4fba56f30e4ba44734af0976e6bc05d2acb0a66cb",
     ),
     "press_key": (
         "c603112ecfeedcdeadf67b719efe6d3260ed67db8edd35dfc8bbf6774fd8e28f",

@@ -7,6 +7,7 @@ opaque and valid for the life of the control or window. Monitors are numbered fr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,6 +53,20 @@ class Box:
         right = min(self.x + self.width, other.x + other.width)
         bottom = min(self.y + self.height, other.y + other.height)
         return Box(left, top, right - left, bottom - top) if right > left and bottom > top else None
+
+    def without(self, other: Box) -> list[Box]:
+        """The parts of the box outside another one, which do not overlap."""
+        shared = self.shared_with(other)
+        if shared is None:
+            return [self]
+        below, beside = shared.y + shared.height, shared.x + shared.width
+        parts = (
+            Box(self.x, self.y, self.width, shared.y - self.y),
+            Box(self.x, below, self.width, self.y + self.height - below),
+            Box(self.x, shared.y, shared.x - self.x, shared.height),
+            Box(beside, shared.y, self.x + self.width - beside, shared.height),
+        )
+        return [part for part in parts if part.width > 0 and part.height > 0]
 
     def as_dict(self) -> dict[str, int]:
         """The box as it appears in a result."""
@@ -183,6 +198,40 @@ def found_in(tree: Tree, wanted: Wanted, *, showing: bool = False) -> Found[Cont
     return Found(wanted, fit, near, not tree.truncated, tree.not_answering)
 
 
+@dataclass(frozen=True, slots=True)
+class StackedWindow:
+    """A window in the stacking order; several have the same `place` if they are in the same outer window.
+
+    `hides` is the part of the screen in which nothing below it can be seen, None where that is not certain.
+    """
+
+    id: str
+    process_id: int | None
+    place: int
+    hides: Box | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stacking:
+    """The windows on the screen at one moment, the topmost last."""
+
+    windows: tuple[StackedWindow, ...]
+
+    def visible(self, box: Box, window_id: str, answering: Collection[int]) -> list[Box]:
+        """The parts of a box in a window that no window above it hides.
+
+        A window hides something only if its program is `answering`: a window whose program hangs may not have
+        been drawn, and shows what was there before.
+        """
+        place = next((one.place for one in self.windows if one.id == window_id), None)
+        parts = [box]
+        for one in self.windows:
+            if place is None or one.place <= place or one.hides is None or one.process_id not in answering:
+                continue
+            parts = [part for whole in parts for part in whole.without(one.hides)]
+        return parts
+
+
 @dataclass(slots=True)
 class Hidden:
     """The areas to redact in a picture, and the programs that could not be searched for them."""
@@ -191,6 +240,26 @@ class Hidden:
     not_searched: list[str] = field(default_factory=list)
     # Windows of programs that do not report their controls.
     blank: list[Window] = field(default_factory=list)
+    # The windows that boxes are in; None among them where that is not certain.
+    owners: dict[Box, set[str | None]] = field(default_factory=dict)
+    # The processes whose programs answered while they were searched.
+    answering: set[int] = field(default_factory=set)
+
+    def add(self, box: Box, window_id: str | None) -> None:
+        """Redact a box, which is in this window."""
+        self.boxes.append(box)
+        self.owners.setdefault(box, set()).add(window_id)
+
+    def visible(self, stacking: Stacking | None) -> list[Box]:
+        """The parts of the boxes that no other window hides; the whole boxes where that is not certain."""
+        if stacking is None:
+            return list(self.boxes)
+        parts: dict[Box, None] = {}
+        for box in self.boxes:
+            for window_id in self.owners.get(box, {None}):
+                seen = [box] if window_id is None else stacking.visible(box, window_id, self.answering)
+                parts.update(dict.fromkeys(seen))
+        return list(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +427,10 @@ class Desktop(ABC):
     @abstractmethod
     async def hidden(self) -> Hidden:
         """The areas of secret fields on the screen, such as password fields."""
+
+    async def stacking(self) -> Stacking | None:
+        """The windows in their stacking order; None where it is not known what can be seen through them."""
+        return None
 
     @abstractmethod
     def protect(self, control_id: str | None) -> None:

@@ -55,6 +55,7 @@ _NO_TEXT = {
     "window": "a window, in none of its controls",
     "document web": "a web page, in none of its fields",
 }
+_FIELDS = ("text", "entry", "password text", "spin button")
 # A terminal shows what programs answer, and not always what is typed.
 _TELLS_OTHER_TEXT = ("terminal",)
 # What stands for an embedded object, such as a paragraph of a web page.
@@ -63,8 +64,8 @@ _OBJECT = "\N{OBJECT REPLACEMENT CHARACTER}"
 _MOVES_S = 0.5
 # A program that shows nothing more of a text after this time does not take more, and a wait's longest time.
 _ARRIVES_S, _LONGEST_S = 1.0, 10.0
-# A field of one line may still look for completions, as a file chooser does; Enter would only end that. No
-# program says when it has done so, and nobody types all of a text at once.
+# A field of one line may still look for completions, as a file chooser does, and Enter would only end that.
+# No program says when it has done so; to keys, which come one by one, it has time in between.
 _COMPLETES_S = 0.25
 _POLL_S = 0.02
 
@@ -170,7 +171,7 @@ class TextEntry:
         place = await self._place(control)
         if control is not None and await self._insert(control, piece):
             return await self._check(place, piece)
-        if control is None or "editable" in control.states or control.role in _TELLS_OTHER_TEXT:
+        if control is None or _is_field(control) or control.role in _TELLS_OTHER_TEXT:
             await self._send(piece)
             return await self._check(place, piece)
         await self._send(piece[:1])
@@ -406,6 +407,11 @@ def _check_takes_text(focus: Focus, window: Window | None) -> None:
         raise _elsewhere(f"The keyboard is in no field{place}; a menu may be open")
     elif focus.certainty == "not searched":
         raise _elsewhere(f"Which field{place} has the keyboard could not be read in time")
+
+
+def _is_field(control: Control) -> bool:
+    """Whether a control keeps the keyboard when text is typed: it is no list that opens a field for it."""
+    return "editable" in control.states or control.takes_text or control.role in _FIELDS
 
 
 def _is_line(control: Control) -> bool:

@@ -161,13 +161,19 @@ async def _take(desktop: Desktop, eyes: OneThread, area: _Area) -> tuple[Image.I
     until = time.monotonic() + _RETAKE_S
     before = await desktop.hidden()
     while True:
+        # Secrets are not redacted over the windows that cover them, unless one moved meanwhile.
+        stacking = await desktop.stacking() if before.boxes else None
         picture = await eyes.run(_grab, area, seconds=_GRAB_S)
         taken_at = datetime.now(UTC)
+        is_still = stacking is None or await desktop.stacking() == stacking
         # A secret field may appear or move while the picture is taken, so the areas are read again.
         after = await desktop.hidden()
-        if set(before.boxes) == set(after.boxes):
+        is_late = time.monotonic() > until
+        if set(before.boxes) == set(after.boxes) and (is_still or is_late):
+            is_certain = is_still and before.owners == after.owners
+            after.boxes = after.visible(stacking if is_certain else None)
             return picture, taken_at, after
-        if time.monotonic() > until:
+        if is_late:
             # A field keeps moving: redact its old and new areas and everything between them.
             moving = set(before.boxes) ^ set(after.boxes)
             after.boxes.extend((*before.boxes, _around(list(moving))))

@@ -174,22 +174,23 @@ def test_a_protected_value_leaves_in_no_result() -> None:
 
 
 async def test_a_secret_protects_its_field_before_it_is_typed() -> None:
-    hands, desktop = use(control(takes_text=True))
+    hands, desktop = use(control(role="text", takes_text=True))
     assert await hands.type_text({"text": "hunter2", "control_id": "x", "secret": True}) == {
         "typed": 7,
         "method": "accessibility",
         "process_id": 7,
         "window": {"window_id": "0x1", "title": "Other", "process_name": "other"},
-        "control": {"role": "push button", "name": "OK", "control_id": "id-OK"},
+        "control": {"role": "text", "name": "OK", "control_id": "id-OK"},
+        "text_there": None,
     }
     assert desktop.done == [("protect", "id-OK")]
-    hands, desktop = use(control())
+    hands, desktop = use(control(role="text"))
     await hands.type_text({"text": "hunter2", "secret": True})
     assert desktop.done == [("protect", None), ("keys", 7)]
 
 
 async def test_text_goes_by_keys_where_a_control_takes_none_and_only_with_the_focus() -> None:
-    hands, desktop = use(control())
+    hands, desktop = use(control(role="text"))
     assert (await hands.type_text({"text": "abc", "control_id": "x"}))["method"] == "keys"
     assert desktop.done == ["focus", ("keys", 3)]
     desktop.input_lack = Unavailability("There is no display", "Start one")

@@ -235,6 +235,18 @@ async def test_a_window_comes_back_from_its_icon_to_the_front(
     await desktop.close()
 
 
+async def test_keys_go_to_the_named_window_or_nowhere(desktop: WindowsDesktop, machine: Machine) -> None:
+    (window,) = await desktop.windows()
+    assert await desktop.type_keys("a", window) == 1
+    machine.front = 0x99
+    assert await desktop.type_keys("b", window) == 0
+    with pytest.raises(DeviceError) as caught:
+        await desktop.press(parse_chord("t"), window)
+    assert caught.value.code is ErrorCode.KEYBOARD_ELSEWHERE
+    assert machine.sent == ["a"]
+    await desktop.close()
+
+
 async def test_controls_are_pressed_filled_and_focused(desktop: WindowsDesktop, machine: Machine) -> None:
     controls = {one.name: one for one in (await desktop.tree(Scope(), Bounds())).all()}
     assert await desktop.perform(controls["Save"]) == "invoke"

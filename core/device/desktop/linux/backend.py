@@ -28,6 +28,7 @@ from core.device.desktop.interface import (
     Layer,
     Need,
     Scope,
+    Stacking,
     Tree,
     Unavailability,
     Window,
@@ -49,6 +50,7 @@ from core.device.desktop.linux.atspi import session_bus_address as session_bus
 from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT, TABLE
 from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
 from core.device.desktop.linux.redaction import find_hidden
+from core.device.desktop.linux.stacking import read_stacking
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
 from core.device.desktop.linux.visible_children import cell_at, cell_place
 from core.device.desktop.linux.x11 import XLink, display_lack
@@ -303,7 +305,10 @@ class LinuxDesktop(Desktop):
     async def hidden(self) -> Hidden:
         """See `Desktop`."""
         windows = await self._shown()
-        hidden = Hidden([one.box for one in windows if self._secrecy.hides(one)])
+        hidden = Hidden()
+        for one in windows:
+            if self._secrecy.hides(one):
+                hidden.add(one.box, one.id)
         try:
             found = await self._programs()
         except DeviceError:
@@ -314,6 +319,13 @@ class LinuxDesktop(Desktop):
             return hidden
         await find_hidden(self._bus, found, self._secrecy, windows, hidden)
         return hidden
+
+    async def stacking(self) -> Stacking | None:
+        """See `Desktop`."""
+        try:
+            return await self._eyes.run(read_stacking)
+        except DeviceError:
+            return None
 
     def protect(self, control_id: str | None) -> None:
         """See `Desktop`."""

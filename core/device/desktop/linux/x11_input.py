@@ -34,6 +34,7 @@ _LAYOUT_READ_S = 0.25
 _BETWEEN_KEYS_S = 0.008
 # A program that has not read a key after this time does not read keys.
 _TAKES_KEYS_S = 3.0
+_FIRST_ANSWER_S = 1.0
 _LOOK_S = 0.1
 # Marks our own questions among those of the window manager, which asks programs whether they hang.
 _OURS = 0x51440000
@@ -177,8 +178,10 @@ class Pace:
         self._answers = self._window is not None and self._ping in self._known_protocols()
 
     def __enter__(self) -> Pace:
-        # The answers of programs are sent to the root window.
-        self._root.change_attributes(event_mask=X.SubstructureNotifyMask)
+        # The answers of programs are sent to the root window, by Qt to those who wait for other events there.
+        self._root.change_attributes(event_mask=X.SubstructureNotifyMask | X.StructureNotifyMask)
+        # Not every program that promises answers gives them.
+        self._answers = self._answers and self._was_read(_FIRST_ANSWER_S)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -197,7 +200,7 @@ class Pace:
         except xerror.XError:
             return []
 
-    def _was_read(self) -> bool:
+    def _was_read(self, seconds: float = _TAKES_KEYS_S) -> bool:
         if not self._answers:
             threading.Event().wait(_BETWEEN_KEYS_S)
             return True
@@ -206,7 +209,7 @@ class Pace:
         question = event.ClientMessage(window=self._window, client_type=self._protocols, data=(32, told))
         self._window.send_event(question, event_mask=0)
         self._display.flush()
-        until = time.monotonic() + _TAKES_KEYS_S
+        until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             while self._display.pending_events():
                 if self._is_answer(self._display.next_event(), told[1]):
