@@ -22,7 +22,9 @@ NEW, SCALE, EXPORT = "Create a New Image", "Scale Image", "Export Image"
 async def gimp(start: Start) -> AsyncIterator[None]:
     """The program without a picture."""
     words = ("gimp", "--new-instance", "--no-splash", "--no-data", "--no-fonts")
-    async with start(*words, title="GNU Image Manipulation Program"):
+    # GTK 2 tells of its controls only with these.
+    modules = "gail:atk-bridge"
+    async with start(*words, title="GNU Image Manipulation Program", GTK_MODULES=modules):
         yield
 
 

@@ -54,7 +54,8 @@ async def test_fields_and_boxes_are_filled(driver: Driver, form: Started) -> Non
 
 
 async def test_a_choice_is_made_by_keys(driver: Driver, form: Started) -> None:
-    await driver.click("Colour", "combo box")
+    combo = await driver.control(role="combo box")
+    await driver.act("click_element", control_id=combo["id"])
     await driver.press("Down", "Enter")
     await prints(driver, form, "|0|false|green")
 
