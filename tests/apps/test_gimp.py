@@ -13,7 +13,7 @@ from tests.apps.conftest import Start
 from tests.apps.driver import Driver
 from tests.apps.programs import needs
 
-PROGRAM = "gimp-2.10"
+PROGRAM = "gimp"
 pytestmark = [needs("gimp"), pytest.mark.asyncio(loop_scope="session")]
 NEW, SCALE, EXPORT = "Create a New Image", "Scale Image", "Export Image"
 
