@@ -8,7 +8,7 @@ export QT_API := pyside6
 # Each process that compiles the sources anew costs a sixth of a second, and the tests start a thousand.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check format lint types boundary bench tour setup clean lock
+.PHONY: run test test-all test-apps check format lint types boundary bench tour setup clean lock
 
 run: $(VENV)/ready
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then exec $(BIN)/python -m app; else $(MAKE) --no-print-directory tour; fi
@@ -21,7 +21,13 @@ run: $(VENV)/ready
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-check: format lint types boundary test
+# Real programs on a display of the tests' own; each file of tests has its worker's session to itself.
+test-apps: $(VENV)/ready
+	$(BIN)/python -m pytest tests/apps -n 2 --dist loadfile -rs
+
+test-all: test test-apps
+
+check: format lint types boundary test-all
 
 format: $(VENV)/ready
 	$(BIN)/ruff format --check .
@@ -44,7 +50,7 @@ tour: $(VENV)/ready
 
 setup: $(VENV)/ready
 
-$(VENV)/ready: $(LOCK) packaging/debian-packages.txt packaging/setup.sh
+$(VENV)/ready: $(LOCK) packaging/debian-packages.txt packaging/install_debian.sh packaging/setup.sh
 	sh packaging/setup.sh "$(PYTHON)" "$(VENV)" "$(LOCK)"
 	@touch $@
 

@@ -17,9 +17,9 @@ from core.errors import ErrorCode, Refused
 from core.ids import new_id
 
 CHANGE_VALID_S = 120.0
-# Values that only the service knows: the token digests of a new device, and the pin of a trusted tool. A
+# Values that only the service knows: token digests, this console's certificates, a trusted tool's pin. A
 # service gains nothing by lying here: the signature counts only if the service builds the same change again.
-_MADE_BY_SERVICE = frozenset({"token_sha256", "dial_token_sha256", "pin"})
+_MADE_BY_SERVICE = frozenset({"token_sha256", "dial_token_sha256", "pin", "certificate_sha256"})
 
 
 class _Plain(BaseModel):
@@ -42,6 +42,7 @@ class ChangeKind(StrEnum):
     AGENT_ADDED = "agent_added"
     AGENT_SET = "agent_set"
     LOSS_ACCEPTED = "loss_accepted"
+    CERTIFICATE = "certificate"
 
 
 class Change(_Plain):
@@ -54,6 +55,15 @@ class Change(_Plain):
     subject: str = ""
     before: dict[str, Any] = Field(default_factory=dict)
     after: dict[str, Any] = Field(default_factory=dict)
+
+
+def next_certificate_change(before: str, after: str) -> Change:
+    """That devices accept, after this console's certificate `before`, its next one (SHA-256 of each)."""
+    return Change(
+        kind=ChangeKind.CERTIFICATE,
+        before={"certificate_sha256": before},
+        after={"certificate_sha256": after},
+    )
 
 
 class ChangeStatement(_Plain):

@@ -7,13 +7,15 @@ same limits and use the same function, so that the control that is compared and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from core.errors import BadInput
 
 SHOWING = "showing"
+_WINDOW, _BY_ID = "window_id", "control_id"
+_TARGET = (_BY_ID, "role", "name")
 PROGRAM_NAMES = ("process_name", "app_root_name")
 """The arguments of a desktop tool's call that name a program: Quarterdeck's, and that of UFO's agents."""
 
@@ -45,10 +47,17 @@ class Named(Protocol):
 Control = TypeVar("Control", bound=Named)
 
 
+# A label has the name of its field, and a cell that of the button in it.
+PASSIVE = frozenset(
+    "label|static|caption|heading|paragraph|section|panel|filler|table cell|table row|row header".split("|")
+)
+
+
 def fitting(controls: Iterable[Control], role: str | None, name: str | None) -> list[Control]:
     """The controls that match a role and a name; controls that are not showing only if no other matches.
 
-    Case and the amount of white space in a name are ignored.
+    Case and the amount of white space in a name are ignored. Without a role, labels and cells match only if
+    no other control does.
     """
     fit = [
         control
@@ -56,7 +65,10 @@ def fitting(controls: Iterable[Control], role: str | None, name: str | None) -> 
         if (role is None or control.role.lower() == role.lower())
         and (name is None or folded(control.name) == folded(name))
     ]
-    return [control for control in fit if SHOWING in control.states] or fit
+    fit = [control for control in fit if SHOWING in control.states] or fit
+    if role is None and name:
+        fit = [control for control in fit if control.role not in PASSIVE] or fit
+    return fit
 
 
 def folded(name: str) -> str:
@@ -134,16 +146,27 @@ def program_of(parameters: Mapping[str, Any]) -> str | None:
     return named[0] if named else None
 
 
-def search_for(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def search_for(parameters: Mapping[str, Any], takes: Container[str] = ()) -> dict[str, Any]:
     """The arguments of the `get_ui_tree` call that returns all controls which can match a call's target.
+
+    `takes`: the arguments that the device's tool takes. An earlier device client cannot search: it returns
+    everything that it would search.
 
     Raises:
         BadInput: the call names two different programs; see `program_of`.
     """
     reach = SEARCHED if parameters.get("control_id") is None else FURTHEST
-    scope = {"depth": reach.depth, "max_nodes": reach.nodes}
     program = program_of(parameters)
-    return scope | ({"process_name": program} if program is not None else {})
+    scope = {} if program is None else {"process_name": program}
+    if _WINDOW in takes and isinstance(parameters.get(_WINDOW), str):
+        # A window is more exact than its program, and the device takes only one of both.
+        scope = {_WINDOW: parameters[_WINDOW]}
+    target = {key: parameters[key] for key in _TARGET if isinstance(parameters.get(key), str)}
+    if all(key in takes for key in _TARGET) and target:
+        if _BY_ID in target:
+            return {_BY_ID: target[_BY_ID]}
+        return scope | target
+    return scope | {"depth": reach.depth, "max_nodes": reach.nodes}
 
 
 def _nodes(tree: Any) -> Iterator[Node]:

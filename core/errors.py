@@ -56,6 +56,13 @@ class ErrorCode(StrEnum):
     EXPECTATION_FAILED = "expectation_failed"
     BAD_RESULT = "bad_result"
     STALE_OBSERVATION = "stale_observation"
+    CONTROL_NOT_FOUND = "control_not_found"
+    CONTROL_AMBIGUOUS = "control_ambiguous"
+    CONTROL_COVERED = "control_covered"
+    CONTROL_NOT_SHOWING = "control_not_showing"
+    CONTROL_DISABLED = "control_disabled"
+    PROGRAM_NOT_ANSWERING = "program_not_answering"
+    KEYBOARD_ELSEWHERE = "keyboard_elsewhere"
     PROTOCOL_ERROR = "protocol_error"
     JOURNAL_UNAVAILABLE = "journal_unavailable"
     JOURNAL_CORRUPT = "journal_corrupt"
@@ -121,7 +128,32 @@ ADVICE: dict[ErrorCode, Advice] = {
         False, "Compare the result with what the batch expects of it; correct one of them."
     ),
     ErrorCode.BAD_RESULT: Advice(False, "The device's answer could not be used; look at its log."),
-    ErrorCode.STALE_OBSERVATION: Advice(True, "Take a new picture, then ask again."),
+    ErrorCode.STALE_OBSERVATION: Advice(
+        True, "Take a new picture, or read the controls again, then ask with what it shows."
+    ),
+    ErrorCode.CONTROL_NOT_FOUND: Advice(
+        True, "Choose one of those that are listed, or wait until it is there, then ask again."
+    ),
+    ErrorCode.CONTROL_AMBIGUOUS: Advice(
+        False, "Give the control_id of the one that is meant, or the window_id of its window."
+    ),
+    ErrorCode.CONTROL_COVERED: Advice(
+        True, "Bring its window forward (activate_window), or close what covers it, then ask again."
+    ),
+    ErrorCode.CONTROL_NOT_SHOWING: Advice(
+        True, "Open the menu, tab or page that has it, or scroll to it, then ask again."
+    ),
+    ErrorCode.CONTROL_DISABLED: Advice(
+        True, "Do first what its program wants before it, such as a choice or a field, then ask again."
+    ),
+    ErrorCode.PROGRAM_NOT_ANSWERING: Advice(
+        True, "Look at a picture: close the dialog that it waits for, or let it finish; then ask again."
+    ),
+    ErrorCode.KEYBOARD_ELSEWHERE: Advice(
+        True,
+        "Give the control_id of the field, or put the keyboard there: click it, or close the menu (press_key "
+        "Escape); then ask again.",
+    ),
     ErrorCode.PROTOCOL_ERROR: Advice(False, "The device speaks a protocol this console does not know."),
     ErrorCode.JOURNAL_UNAVAILABLE: Advice(
         True, "Make the journal writable (disk space, permissions); nothing is sent until then."
@@ -160,25 +192,29 @@ class ErrorInfo(BaseModel):
         return sentences(self.message, self.next)
 
     @classmethod
-    def of(cls, code: ErrorCode, message: str) -> ErrorInfo:
-        """Describe an error, with the next step of its code."""
-        return cls(code=code, message=message, next=ADVICE[code].next_step)
+    def of(cls, code: ErrorCode, message: str, next_step: str = "") -> ErrorInfo:
+        """Describe an error, with its next step, or that of its code."""
+        return cls(code=code, message=message, next=next_step or ADVICE[code].next_step)
 
 
 class QuarterdeckError(Exception):
-    """Base of all errors that are raised on purpose; has a message, a code and a next step."""
+    """Base of all errors that are raised on purpose; has a message, a code and a next step.
+
+    `next_step` is for an error to which the next step of its code does not apply.
+    """
 
     default_code = ErrorCode.INTERNAL
 
-    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+    def __init__(self, message: str, code: ErrorCode | None = None, next_step: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.code = code or self.default_code
+        self.next_step = next_step
 
     @property
     def info(self) -> ErrorInfo:
         """The error in its serialised form."""
-        return ErrorInfo.of(self.code, self.message)
+        return ErrorInfo.of(self.code, self.message, self.next_step)
 
 
 class BadInput(QuarterdeckError):
@@ -245,6 +281,11 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.EXPECTATION_FAILED: DeviceError,
     ErrorCode.BAD_RESULT: DeviceError,
     ErrorCode.PROTOCOL_ERROR: DeviceError,
+    ErrorCode.CONTROL_COVERED: DeviceError,
+    ErrorCode.CONTROL_NOT_SHOWING: DeviceError,
+    ErrorCode.CONTROL_DISABLED: DeviceError,
+    ErrorCode.PROGRAM_NOT_ANSWERING: DeviceError,
+    ErrorCode.KEYBOARD_ELSEWHERE: DeviceError,
     ErrorCode.JOURNAL_UNAVAILABLE: JournalUnavailable,
     ErrorCode.JOURNAL_CORRUPT: JournalCorrupt,
     ErrorCode.SERVICE_UNAVAILABLE: ServiceError,
@@ -256,4 +297,4 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
 
 def error_from(info: ErrorInfo) -> QuarterdeckError:
     """Rebuild an error that arrived over a socket, as the class of its code."""
-    return _CLASS_OF_CODE.get(info.code, BadInput)(info.message, info.code)
+    return _CLASS_OF_CODE.get(info.code, BadInput)(info.message, info.code, info.next)

@@ -57,6 +57,9 @@ class Settings(BaseModel):
     `secret_names` adds names of arguments whose values are redacted to the built-in names. A plain name
     matches every name that ends with its words; with `*` and `?` it is a pattern for the whole name.
 
+    Devices send a heartbeat every `heartbeat_s` seconds, and are stale half an interval after one that is
+    missing. `connect_timeout_s` bounds each stage of a connection, from TCP to the registration.
+
     `ui_actions_on_this_computer` allows tools to click and type on the desktop of the console's own window,
     where they could press Approve; it is meant for tests.
     """
@@ -69,6 +72,8 @@ class Settings(BaseModel):
     listen: str = "127.0.0.1:5000"
     ui_actions_on_this_computer: bool = False
     secret_names: list[str] = Field(default_factory=list, max_length=200)
+    heartbeat_s: float = Field(default=10, ge=1, le=600)
+    connect_timeout_s: float = Field(default=10, ge=1, le=300)
 
     @field_validator("listen")
     @classmethod

@@ -25,6 +25,7 @@ _TITLES = {
     ChangeKind.OPERATOR_ADDED: "Sign that {subject} becomes an operator",
     ChangeKind.OPERATOR_REMOVED: "Sign that {subject} is removed as an operator",
     ChangeKind.AGENT_ADDED: "Sign that {subject} may ask as an agent",
+    ChangeKind.CERTIFICATE: "Sign the next certificate of this console",
     ChangeKind.LOSS_ACCEPTED: "Sign that entries of the journal are lost",
     ChangeKind.AGENT_SET: "Sign the limits of the agent {subject}",
 }
@@ -39,6 +40,7 @@ _NAMES = {
     "direction": "Who dials",
     "url": "Address",
     "fingerprint": "Certificate",
+    "certificate_sha256": "Certificate",
     "token_sha256": "Token",
     "dial_token_sha256": "Token",
     "address": "Listens at",
@@ -58,7 +60,7 @@ _NAMES = {
     "paused": "Paused",
 }
 _DIGESTS = (
-    *("sha256", "contract", "definition", "fingerprint"),
+    *("sha256", "contract", "definition", "fingerprint", "certificate_sha256"),
     *("token_sha256", "dial_token_sha256"),
 )
 _DIRECTIONS = {"in": "the device", "out": "this console"}

@@ -30,6 +30,7 @@ from core.aip.connection import shown_address
 from core.aip.connection_failures import dial_failure
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import RefusedAttempt
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.pairing import is_loopback
 from core.errors import Refused
 from core.tasks import TaskGroupOwner, set_within
@@ -44,6 +45,9 @@ _PLAIN_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 34\r\n\r\n"
     b"This port speaks TLS: use wss://.\n"
 )
+AT_TLS = "closed during its tls handshake"
+"""In a refusal, in small letters, of a client that ended the TLS handshake, as one with another pin does."""
+CLOSED_AT_TLS = "it closed during its TLS handshake"
 _READS_ANSWER_S = 1.0
 _FEWEST_UNREGISTERED = 16
 _LOG_LINES_AT_ONCE, _LOG_LINES_PER_S = 20.0, 1.0
@@ -193,7 +197,7 @@ def _sent_token(request: Request, query: str) -> str | None:
     return values[0] if len(values) == 1 else None
 
 
-class HandshakeConnection(ServerConnection):
+class HandshakeConnection(MeasuredConnection, ServerConnection):
     """A connection that reports why its upgrade failed.
 
     `owner` is the device of the token sent, `token_sha256` the SHA-256 of that token.
@@ -278,10 +282,11 @@ class PreTlsProtocol(asyncio.Protocol):
         transport.pause_reading()
         loop = asyncio.get_running_loop()
         seconds = self.gate.limits.register_s
-        reason = "it did not finish its TLS handshake in time"
+        reason = "it did not begin its TLS handshake in time"
         try:
             async with asyncio.timeout(seconds):
                 first = await _first_byte(transport)
+            reason = "it did not finish its TLS handshake in time"
             if first is not None and first != _TLS_HANDSHAKE:
                 await self._reject_plain(transport, first)
                 return
@@ -292,11 +297,11 @@ class PreTlsProtocol(asyncio.Protocol):
         except TimeoutError:
             pass
         except ConnectionAbortedError as error:
-            reason = reason if "longer" in str(error) else "it closed during its TLS handshake"
+            reason = reason if "longer" in str(error) else CLOSED_AT_TLS
         except ssl.SSLError as error:
             reason = f"its TLS handshake failed: {dial_failure(error).detail}"
         except OSError:
-            reason = "it closed during its TLS handshake"
+            reason = CLOSED_AT_TLS
         else:
             if encrypted is not None:
                 self._transport = encrypted
@@ -312,7 +317,7 @@ class PreTlsProtocol(asyncio.Protocol):
         if self.aborted:
             return
         if first == b"":
-            self.gate.refused("it closed during its TLS handshake", self.peer)
+            self.gate.refused(CLOSED_AT_TLS, self.peer)
         else:
             self.gate.refused("it speaks no TLS (ws:// instead of wss://?)", self.peer)
             # Closing a socket with unread bytes sends a reset, which would cut our answer off: read them.

@@ -29,6 +29,10 @@ class DialFault(StrEnum):
     NO_ROUTE = "no route"
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
+    LOOKUP_TIMEOUT = "look-up timeout"
+    TCP_TIMEOUT = "TCP timeout"
+    TLS_TIMEOUT = "TLS timeout"
+    UPGRADE_TIMEOUT = "upgrade timeout"
     CUT_OFF = "cut off"
     STRANGER = "another user of this computer"
     CERTIFICATE = "certificate"
@@ -39,6 +43,24 @@ class DialFault(StrEnum):
     NO_WEBSOCKET = "no WebSocket"
     PROXY = "proxy"
     CLOSED = "closed"
+
+
+class DialStage(StrEnum):
+    """The stages of opening a connection, in their order. Through a proxy, all of them are one."""
+
+    LOOKUP = "look-up"
+    TCP = "TCP"
+    TLS = "TLS"
+    UPGRADE = "upgrade"
+    PROXY = "proxy"
+
+
+class StageTimeout(TimeoutError):
+    """A stage of opening a connection took longer than its time, in seconds."""
+
+    def __init__(self, stage: DialStage, seconds: float) -> None:
+        super().__init__(f"{stage.value}: no answer came within {seconds:g} s")
+        self.stage, self.seconds = stage, seconds
 
 
 class StrangerListens(OSError):
@@ -70,6 +92,18 @@ def dial_failure(error: Exception) -> DialFailure:
     return DialFailure(_fault_of(error), detail)
 
 
+_STAGES = {
+    DialStage.LOOKUP: DialFault.LOOKUP_TIMEOUT,
+    DialStage.TCP: DialFault.TCP_TIMEOUT,
+    DialStage.TLS: DialFault.TLS_TIMEOUT,
+    DialStage.UPGRADE: DialFault.UPGRADE_TIMEOUT,
+    DialStage.PROXY: DialFault.TIMEOUT,
+}
+MTU_HINT = (
+    "TCP connects, but TLS stalls: if small packets pass on the way and large ones do not, the path's MTU is "
+    "lower than the machines believe (a VPN or a tunnel); lower it on one of them"
+)
+"""For a TLS handshake that stalls: its certificate is the first packet that is not small."""
 _STATUSES = {401: DialFault.TOKEN, 403: DialFault.TOKEN, 409: DialFault.OCCUPIED}
 
 
@@ -83,6 +117,8 @@ def _fault_of(error: Exception) -> DialFault:
             return DialFault.STRANGER
         case ConnectionRefusedError():
             return DialFault.NOTHING_LISTENS
+        case StageTimeout():
+            return _STAGES[error.stage]
         case TimeoutError():
             return DialFault.TIMEOUT
         case ConnectionResetError() | ConnectionAbortedError():

@@ -15,14 +15,14 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 import structlog
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from core.aip.connection import open_connection, peer_of
-from core.aip.connection_failures import DialFault, dial_failure
+from core.aip.connection_failures import MTU_HINT, DialFault, dial_failure
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.limits import LinkLimits
 from core.aip.link_events import RefusedAttempt
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.pairing import check_url
 from core.aip.registration import read_registration, reject, serve
 from core.aip.tls import pinned_client_context
@@ -109,7 +109,7 @@ async def dial(
 
 
 @contextlib.asynccontextmanager
-async def _connected(address: DialAddress, limits: LinkLimits) -> AsyncIterator[ClientConnection]:
+async def _connected(address: DialAddress, limits: LinkLimits) -> AsyncIterator[MeasuredConnection]:
     secure = urlsplit(address.url).scheme == "wss"
     try:
         # Devices are reached without a proxy, which would see the token of an unencrypted link.
@@ -137,6 +137,19 @@ _WORDS = {
     DialFault.NO_ROUTE: (_OFFLINE, "{where} cannot be reached: {detail}"),
     DialFault.UNREACHABLE: (_OFFLINE, "{where} cannot be reached: {detail}"),
     DialFault.TIMEOUT: (ErrorCode.TIMEOUT, "{where} did not answer within {seconds:g} s"),
+    DialFault.LOOKUP_TIMEOUT: (
+        ErrorCode.TIMEOUT,
+        "{where}: no name server answered within {seconds:g} s (DNS of this computer)",
+    ),
+    DialFault.TCP_TIMEOUT: (
+        ErrorCode.TIMEOUT,
+        "{where} did not answer within {seconds:g} s (TCP): it is off, or a firewall is between",
+    ),
+    DialFault.TLS_TIMEOUT: (ErrorCode.TIMEOUT, "{where}: TLS was not set up within {seconds:g} s. {mtu}"),
+    DialFault.UPGRADE_TIMEOUT: (
+        ErrorCode.TIMEOUT,
+        "{where} is connected, but did not answer the request for a link within {seconds:g} s",
+    ),
     DialFault.CUT_OFF: (_PROTOCOL, "{where} closed the connection at once{hint}"),
     DialFault.STRANGER: (
         ErrorCode.DENIED_BY_POLICY,
@@ -162,6 +175,7 @@ def _why_not(address: DialAddress, error: Exception, limits: LinkLimits) -> Quar
         detail=failure.detail,
         seconds=limits.register_s,
         hint=hint,
+        mtu=MTU_HINT,
     )
     return error_from(ErrorInfo.of(code, message))
 

@@ -14,25 +14,28 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import structlog
-from pydantic import ValidationError
-from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
 
 from core.aip.binary_frames import PendingBinaryFrames
+from core.aip.chunks import CHUNK_MARK, LEAST_PART, FrameAssembler, IncomingFrame
 from core.aip.connection import peer_of, why_closed
 from core.aip.extensions import (
     CANCEL_COMMAND,
     FEATURE_BINARY,
     FEATURE_CANCEL,
+    FEATURE_CHUNKS,
     FEATURE_METRICS,
+    FEATURE_NEXT_PIN,
     FEATURE_PROGRESS,
     FEATURE_RECALL,
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
+    NEXT_PIN_COMMAND,
     RECALL_COMMAND,
     CommandProof,
+    NextPin,
     Progress,
     RecalledResult,
     ToolsChanged,
@@ -52,8 +55,12 @@ from core.aip.frames import (
 )
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
+from core.aip.paced_sender import FrameAbandoned, PacedSender, Transfer
 from core.aip.pending_requests import LinkLost, PendingRequests
+from core.aip.recall import TooMuchAtOnce, read_recalled
+from core.aip.transfers import TransferReports, TransferState
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
 from core.text import escape_hidden, shorten_middle
@@ -113,6 +120,11 @@ class ProgressGate:
             if call_id is not None:
                 self._calls.pop(call_id, None)
 
+    def next_seq(self, call_id: str) -> int:
+        """The number of a call's next progress frame."""
+        call = self._calls.get(call_id)
+        return 0 if call is None else call.next_seq
+
     def admit(self, progress: Progress, size: int) -> bool:
         """Whether to pass this frame on; frames that are not passed on are counted in `dropped`."""
         call = self._calls.get(progress.call_id)
@@ -171,6 +183,18 @@ log = structlog.get_logger(__name__)
 _CHECKED_HERE = 1024 * 1024
 # A blob's head is shorter than 2^16 bytes, so its frame begins with a zero byte; a JSON text never does.
 _BLOB_START = b"\0"
+# A device without `chunks` sends a large frame whole: so many bytes that are no frame yet belong to one.
+_PART_OF_LARGE_FRAME = 64 * 1024
+
+
+@dataclass(slots=True)
+class _Wait:
+    """The wait for one answer: its time-out, which moves while the answer's bytes come."""
+
+    time_out: asyncio.Timeout
+    began_at: float
+    seconds: float
+    call_ids: Sequence[str | None]
 
 
 class DeviceLink:
@@ -183,7 +207,7 @@ class DeviceLink:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: MeasuredConnection,
         name: str,
         metadata: dict[str, Any],
         *,
@@ -200,8 +224,9 @@ class DeviceLink:
         self.features = agreed_features(metadata)
         self.session_id = new_uuid()
         self.connected_at = datetime.now(UTC)
-        self.last_heard = self.connected_at
         self.clock_offset_ms: float | None = None
+        # Whether neither end closed the link on purpose; known once it has ended.
+        self.broke = False
         self._connection = connection
         self._limits = limits
         self._events = events
@@ -213,6 +238,16 @@ class DeviceLink:
         )
         blobs = self._blobs if FEATURE_BINARY in self.features else None
         self._answers = PendingRequests(name, lambda late: events.on_late(self, late), blobs)
+        self._sender = PacedSender(connection)
+        self._sender.chunked = FEATURE_CHUNKS in self.features
+        self._parts = FrameAssembler(limits.max_incoming_bytes, limits.held_bytes)
+        self._reports = TransferReports(
+            lambda progress: events.on_progress(self, progress), limits.transfer_report_s
+        )
+        self._waits: dict[str, _Wait] = {}
+        self._received_whole = 0
+        if not self._sender.chunked:
+            connection.on_received = self._note_received
         self._close_reason: str | None = None
         self._ended: str | None = None
 
@@ -227,6 +262,15 @@ class DeviceLink:
         return len(self._answers) + self._turns.waiting
 
     @property
+    def last_heard(self) -> datetime:
+        """When bytes arrived last, by the system clock; may be set after the clock was."""
+        return self._connection.last_heard
+
+    @last_heard.setter
+    def last_heard(self, at: datetime) -> None:
+        self._connection.last_heard = at
+
+    @property
     def held(self) -> dict[str, int]:
         """The sizes of this link's buffers, each bounded; for tests and for the doctor."""
         return {
@@ -235,6 +279,8 @@ class DeviceLink:
             "blobs": len(self._blobs),
             "blob_bytes": self._blobs.bytes_held,
             "progress": len(self._progress),
+            "parts": len(self._parts.open),
+            "part_bytes": self._parts.bytes_held,
             "queue": self._turns.waiting,
         }
 
@@ -258,6 +304,38 @@ class DeviceLink:
         """The round-trip time of the last keepalive ping in seconds; 0 before the first."""
         return self._connection.latency
 
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes have come since the link began."""
+        return self._connection.received_bytes
+
+    @property
+    def transfers(self) -> list[TransferState]:
+        """The large frames that are under way now, in both directions."""
+        now = asyncio.get_running_loop().time()
+        sent = [
+            self._state(True, transfer.sent, transfer.total, transfer.began_at, now)
+            for transfer in self._sender.transfers
+        ]
+        coming = [
+            self._state(False, len(frame.data), frame.total, frame.began_at, now)
+            for frame in self._parts.open.values()
+        ]
+        return sent + coming
+
+    def _state(self, outgoing: bool, done: int, total: int, began_at: float, now: float) -> TransferState:
+        rate = done / (now - began_at) if now > began_at else 0.0
+        return TransferState(outgoing, done, total, rate)
+
+    async def is_alive(self, seconds: float) -> bool:
+        """Whether the device answers a ping, or sends anything else, within so many seconds."""
+        before = self._connection.received_bytes
+        try:
+            await self.ping(seconds)
+        except DeviceError:
+            return self.is_open and self._connection.received_bytes != before
+        return True
+
     async def ping(self, timeout: float = 5.0) -> float:
         """Measure the round-trip time of a WebSocket ping in seconds.
 
@@ -276,17 +354,31 @@ class DeviceLink:
         """Send one command frame and wait for its results, in the order of `commands`.
 
         Nothing is ever sent twice. If the caller is cancelled, the device continues its work. A device
-        without our features takes one frame at a time; `timeout` starts when this frame is sent.
+        without our features takes one frame at a time. `timeout` starts when the whole frame is sent, and
+        does not end the wait for an answer whose bytes come, at `LinkLimits.slowest_per_s` or more. A device
+        with `terms` keeps `timeout` itself; its answer is waited for a little longer.
         `grounds` are the proofs of the commands, in the same order; only a device with `terms` receives them.
 
         Raises:
             BadInput: the frame is larger than a device accepts; nothing was sent (code `too_large`).
-            Refused: the device's queue was full or too slow; nothing was sent (code `timeout`).
+            Refused: the device's queue was full or too slow, or it did not take the whole frame in time, and
+                ran nothing (code `timeout`).
             LinkLost: the link was lost after sending began (code `outcome_unknown`).
-            DeviceError: `device_offline`: nothing was sent; `outcome_unknown`: `timeout` seconds passed after
+            DeviceError: `device_offline`: nothing was sent; `cancelled`: `cancel` came before it was sent
+                whole, and nothing was run; `outcome_unknown`: `timeout` seconds passed after
                 sending began; `bad_result`: the answer does not fit the commands, or the device could not
                 read the frame.
         """
+        return await self._send_commands(commands, timeout, grounds)
+
+    async def _send_commands(
+        self,
+        commands: Sequence[Command],
+        timeout: float,
+        grounds: Sequence[CommandProof] = (),
+        recalls: Sequence[str] = (),
+    ) -> list[Result]:
+        """`recalls`: the calls that a recall asks for, whose progress the transfer then is."""
         response_id = new_uuid()
         terms = terms_of(len(commands), grounds, timeout) if FEATURE_TERMS in self.features else ()
         frame = command_frame(commands, self.agent_name, self.session_id, response_id, terms)
@@ -297,7 +389,7 @@ class DeviceLink:
             )
         call_ids = [command.call_id for command in commands]
         if self.features:
-            return await self._exchange(frame, response_id, call_ids, timeout)
+            return await self._exchange(frame, response_id, call_ids, timeout, recalls)
         self._check_open()
         await self._turns.take(self.name)
         try:
@@ -306,21 +398,47 @@ class DeviceLink:
             self._turns.give()
 
     async def _exchange(
-        self, frame: bytes, response_id: str, call_ids: list[str | None], timeout: float
+        self,
+        frame: bytes,
+        response_id: str,
+        call_ids: list[str | None],
+        timeout: float,
+        recalls: Sequence[str] = (),
     ) -> list[Result]:
         self._check_open()
-        pending = self._answers.expect(response_id, call_ids)
+        loop = asyncio.get_running_loop()
+        sent, about = False, recalls or call_ids
+        pending = self._answers.expect(response_id, call_ids, recalls)
         if FEATURE_PROGRESS in self.features:
             self._progress.expect(call_ids)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout + len(frame) / self._limits.slowest_per_s) as time_out:
                 # Frames of one iteration of the event loop are sent together in the next, which costs a run a
                 # tenth less CPU time. Later frames to this device yield too, so the order is unchanged.
                 await asyncio.sleep(0)
                 self._check_open()
-                await self._connection.send(frame, text=True)
+                await self._sender.send(
+                    frame,
+                    text=True,
+                    subject=response_id,
+                    on_part=lambda transfer: self._note_sent(transfer, about),
+                )
+                sent = True
+                now = loop.time()
+                patience = timeout + self._grace(call_ids)
+                time_out.reschedule(now + patience)
+                self._waits[response_id] = _Wait(time_out, now, patience, about)
                 return await pending.answer
+        except FrameAbandoned:
+            raise DeviceError(
+                f"It was cancelled before {self.name} had the whole command; nothing was run",
+                ErrorCode.CANCELLED,
+            ) from None
         except TimeoutError:
+            if not sent and self._sender.chunked:
+                raise Refused(
+                    f"{self.name} did not take the whole command in time; nothing was run", ErrorCode.TIMEOUT
+                ) from None
             raise DeviceError(
                 f"{self.name} did not answer within {timeout:g} s", ErrorCode.OUTCOME_UNKNOWN
             ) from None
@@ -328,8 +446,20 @@ class DeviceLink:
             # Part of the frame may have been sent, so the device may have seen the command.
             raise LinkLost(f"The link to {self.name} was lost while sending") from None
         finally:
+            self._waits.pop(response_id, None)
             self._answers.leave(response_id, pending)
             self._progress.forget(call_ids)
+            self._reports.forget(about)
+
+    def _grace(self, call_ids: Sequence[str | None]) -> float:
+        """How many seconds longer than a command's timeout its answer is waited for.
+
+        A device with `terms` keeps the timeout itself, from the arrival of the command to its end, and then
+        still answers.
+        """
+        if FEATURE_TERMS not in self.features or all(call_id is None for call_id in call_ids):
+            return 0.0
+        return self._limits.answer_grace_s + 2 * self.latency_s
 
     def _check_open(self) -> None:
         if not self.is_open:
@@ -342,6 +472,9 @@ class DeviceLink:
         Returns False if the call is not pending here, the device lacks `cancel`, does not answer, or could
         not stop the command.
         """
+        response_id = self._answers.frame_of(call_id)
+        if response_id is not None and self._sender.abandon(response_id):
+            return True
         return self._answers.has_call(call_id) and await self.ask_to_cancel(call_id)
 
     async def ask_to_cancel(self, call_id: str) -> bool:
@@ -359,6 +492,8 @@ class DeviceLink:
     async def recall(self, call_ids: Sequence[str], timeout: float) -> dict[str, RecalledResult]:
         """Ask for the state of earlier calls; from then on the device refuses to run those it never saw.
 
+        What the device says after `timeout` seconds is reported as late answers.
+
         Raises:
             DeviceError: as `send_commands`; `protocol_error`: the device has no `recall`; `bad_result`: it
                 does not answer for each call.
@@ -368,20 +503,30 @@ class DeviceLink:
         ask = Command(
             tool_name=RECALL_COMMAND, tool_type="data_collection", parameters={"call_ids": list(call_ids)}
         )
-        [answer] = await self.send_commands([ask], timeout)
-        if answer.status is not ResultStatus.SUCCESS:
-            fault = read_error_text(answer.error or "no reason given")
-            if fault.code is ErrorCode.TOO_LARGE and len(call_ids) > 1:
-                each = [await self.recall([call_id], timeout) for call_id in call_ids]
-                return {call_id: result for results in each for call_id, result in results.items()}
-            raise DeviceError(
-                f"{self.name} tells nothing of its calls: {fault.message}", ErrorCode.BAD_RESULT
-            )
-        results = answer.result if isinstance(answer.result, dict) else {}
+        [answer] = await self._send_commands([ask], timeout, recalls=call_ids)
+        self._answers.report_not_asked_for(call_ids, answer)
         try:
-            return {call_id: RecalledResult.model_validate(results.get(call_id)) for call_id in call_ids}
-        except ValidationError:
-            raise DeviceError(f"{self.name} says nothing of its calls", ErrorCode.BAD_RESULT) from None
+            return read_recalled(self.name, call_ids, answer)
+        except TooMuchAtOnce:
+            each = [await self.recall([call_id], timeout) for call_id in call_ids]
+            return {call_id: result for results in each for call_id, result in results.items()}
+
+    async def announce_pin(self, pin: NextPin) -> None:
+        """Have the device accept the console's next certificate as well, by the link that pins the present.
+
+        Raises:
+            DeviceError: as `send_commands`; `protocol_error`: the device takes none; `denied_by_device`: it
+                refuses this one, with its reason.
+        """
+        if FEATURE_NEXT_PIN not in self.features:
+            raise DeviceError(f"{self.name} takes no certificate over its link", ErrorCode.PROTOCOL_ERROR)
+        ask = Command(
+            tool_name=NEXT_PIN_COMMAND, tool_type="data_collection", parameters=pin.model_dump(mode="json")
+        )
+        [answer] = await self.send_commands([ask], self._limits.cancel_s)
+        if answer.status is not ResultStatus.SUCCESS or answer.result != {"taken": True}:
+            fault = read_error_text(answer.error or "no reason given")
+            raise DeviceError(f"{self.name} refuses it: {fault.message}", ErrorCode.DENIED_BY_DEVICE)
 
     async def close(self, reason: str) -> None:
         """Close the link; pending commands fail with an unknown outcome. `on_lost` receives `reason`."""
@@ -404,15 +549,21 @@ class DeviceLink:
         try:
             while True:
                 data = await self._connection.recv(decode=False)
-                self.last_heard = datetime.now(UTC)
+                self._received_whole = self._connection.received_bytes
                 await self._receive(data)
         except ConnectionClosed as closed:
+            self.broke = closed.rcvd is None and self._close_reason is None
             if closed.sent is not None and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:
                 self._report("it sent a frame larger than a device may")
             # The device wrote this text: the operator sees it, and the journal stores it.
             return self._close_reason or escape_hidden(why_closed(closed), keep_lines=False)
 
     async def _receive(self, data: bytes) -> None:
+        if data[:1] == CHUNK_MARK and self._sender.chunked:
+            whole = await self._take_part(data)
+            if whole is None:
+                return
+            data = whole
         if data[:1] == _BLOB_START and FEATURE_BINARY in self.features:
             await self._take_blob(data)
             return
@@ -434,6 +585,53 @@ class DeviceLink:
             wrong = await self._take_unasked(message)
             if wrong is not None:
                 await self._complain(DeviceError(wrong, ErrorCode.PROTOCOL_ERROR))
+
+    async def _take_part(self, part: bytes) -> bytes | None:
+        """Add a part to its frame; returns the frame with its last part."""
+        try:
+            frame = self._parts.take(part, asyncio.get_running_loop().time())
+        except DeviceError as fault:
+            # Which bytes belong together is no longer known. Lost answers are recalled over the next link.
+            self._close_reason = self._close_reason or fault.message
+            self._report(fault.message)
+            await self._connection.close(CloseCode.PROTOCOL_ERROR, fault.message[:100])
+            return None
+        # Frames that need no parts, and frames without an end, cost as much time as other small frames.
+        is_cheap = frame is not None and frame.total >= LEAST_PART
+        if not (is_cheap or await self._within_allowance(len(part))) or frame is None:
+            return None
+        self._note_arriving(frame)
+        return bytes(frame.data) if frame.is_whole else None
+
+    def _note_arriving(self, frame: IncomingFrame) -> None:
+        """Wait longer for an answer whose bytes come, and report how much of it has come."""
+        wait = self._waits.get(frame.subject)
+        if wait is None:
+            return
+        now = asyncio.get_running_loop().time()
+        self._wait_longer(wait, frame.total, now)
+        state = self._state(False, len(frame.data), frame.total, frame.began_at, now)
+        self._reports.note(wait.call_ids, state, frame.began_at, now, self._progress.next_seq)
+
+    def _wait_longer(self, wait: _Wait, size: int, now: float) -> None:
+        latest = wait.began_at + wait.seconds + size / self._limits.slowest_per_s
+        until = min(now + self._limits.ping_s + self._limits.pong_s, latest)
+        if not wait.time_out.expired() and until > (wait.time_out.when() or until):
+            wait.time_out.reschedule(until)
+
+    def _note_received(self) -> None:
+        """Wait longer while a device without `chunks` sends a large frame: it is most likely the answer."""
+        size = self._connection.received_bytes - self._received_whole
+        if size < _PART_OF_LARGE_FRAME:
+            return
+        now = asyncio.get_running_loop().time()
+        for wait in self._waits.values():
+            self._wait_longer(wait, size, now)
+
+    def _note_sent(self, transfer: Transfer, call_ids: Sequence[str | None]) -> None:
+        now = asyncio.get_running_loop().time()
+        state = self._state(True, transfer.sent, transfer.total, transfer.began_at, now)
+        self._reports.note(call_ids, state, transfer.began_at, now, self._progress.next_seq)
 
     async def _take_extra(self, data: bytes) -> bool:
         """Serve a frame of Quarterdeck's extensions; returns False for any other frame."""

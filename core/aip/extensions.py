@@ -12,7 +12,9 @@ and the heartbeat interval. A stock peer announces no features, so it sees plain
 | `binary` | binary frames (`pack_blob`) ahead of the result that refers to them by `{"$blob": sha256}` |
 | `recall` | the command `quarterdeck.recall {call_ids}`, answered `{call_id: Recalled}` for each |
 | `metrics` | heartbeats carry `metadata.quarterdeck.metrics` (`Metrics`) |
+| `chunks` | large frames in parts (`core.aip.chunks`), in both directions, so that others pass between |
 | `tools_changed` | a text frame `quarterdeck.tools_changed` (`ToolsChanged`): list the tools again |
+| `next_pin` | the command `quarterdeck.next_pin` (`NextPin`), answered `{"taken": true}` |
 
 A `$blob` reference is in the object that describes the bytes (`{"media_type": …, "$blob": …}`), or replaces
 their base64 text (`{"data_base64": {"$blob": …}}`); `core.aip.binary_frames` replaces it with the bytes. A
@@ -22,9 +24,11 @@ device's end of the link makes references.
 
 `call_id` is an idempotency key on a Quarterdeck device: the device never runs a command again whose `call_id`
 it has seen; it answers with the first command's result, or waits for that result. `recall` asks for the state
-of calls whose answer was lost. Results are in the memory of the device client only: after its restart the
-answer has the status, the error code, an exit code and an undo id, with the reason under `not_kept`. A device
-that never saw a call answers `never_seen`, and refuses the call from then on.
+of calls whose answer was lost. Results are in the memory of the device client only, the latest 24 MiB: after
+its restart the answer has the status, the error code, an exit code and an undo id, with the reason under
+`not_kept`. An action is known for `RESULTS_KEPT_S`; one that reads, while its result is in memory. A device
+that never saw a call answers `never_seen`, and refuses the call from then on; a device that may have lost its
+record of the call answers with the error `outcome_unknown`.
 """
 
 from __future__ import annotations
@@ -45,6 +49,8 @@ FEATURE_BINARY = "binary"
 FEATURE_RECALL = "recall"
 FEATURE_METRICS = "metrics"
 FEATURE_TOOLS_CHANGED = "tools_changed"
+FEATURE_NEXT_PIN = "next_pin"
+FEATURE_CHUNKS = "chunks"
 FEATURES = frozenset(
     {
         FEATURE_CANCEL,
@@ -54,16 +60,22 @@ FEATURES = frozenset(
         FEATURE_RECALL,
         FEATURE_METRICS,
         FEATURE_TOOLS_CHANGED,
+        FEATURE_NEXT_PIN,
+        FEATURE_CHUNKS,
     }
 )
 
 # Sent and answered as ordinary commands; no Quarterdeck tool has a dot in its name, so names cannot collide.
 CANCEL_COMMAND = "quarterdeck.cancel"
 RECALL_COMMAND = "quarterdeck.recall"
+NEXT_PIN_COMMAND = "quarterdeck.next_pin"
 PROGRESS_FRAME = "quarterdeck.progress"
 TOOLS_CHANGED_FRAME = "quarterdeck.tools_changed"
 BLOB_KEY = "$blob"
 TEXT_BLOB = "text/plain; charset=utf-8"
+
+# How long a device that has `recall` knows an action, in seconds.
+RESULTS_KEPT_S = 48 * 3600.0
 
 _HEAD_BYTES = 4
 _MOST_HEAD = 4096
@@ -77,7 +89,8 @@ class _Extension(BaseModel):
 class CommandOptions(_Extension):
     """The options of one command, sent to a device that has the feature `terms`.
 
-    `deadline_s` counts from the frame's arrival; the device itself then stops the command. `digest` is the
+    `deadline_s` counts from the frame's arrival to the command's end, with the wait for its turn and without
+    the way of the answer; the device itself then stops the command. `digest` is the
     digest of the permitted request. `approval` is the operator's signed statement, if policy required it.
     """
 
@@ -134,6 +147,20 @@ class RecalledResult(_Extension):
 
     state: Literal["done", "running", "never_seen"]
     result: dict[str, Any] | None = None
+
+
+class NextPin(_Extension):
+    """The certificate that the console will show after its present one, sent over the link that pins that.
+
+    `before` and `fingerprint` are the SHA-256 of the present and the next certificate. `number` grows with
+    each that a console makes, so that an earlier one cannot be sent again. `approval` is the operator's
+    signed change; a device with pinned operators takes the certificate by their signature only.
+    """
+
+    before: str = Field(pattern="^[0-9a-f]{64}$")
+    fingerprint: str = Field(pattern="^[0-9a-f]{64}$")
+    number: int = Field(ge=1, le=2**53)
+    approval: dict[str, Any] | None = None
 
 
 class Metrics(_Extension):

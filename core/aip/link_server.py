@@ -24,12 +24,14 @@ from core.aip.link_events import RefusedAttempt
 from core.aip.listener import PATH, Listener
 from core.aip.messages import ClientMessage
 from core.aip.pairing import is_loopback, link_url
-from core.aip.tls import Identity, server_context
+from core.aip.tls import Identity, server_context, show_identity
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
 
 __all__ = ["Authorise", "DeviceLinkServer", "LinkEvents", "RefusedAttempt", "acknowledgement", "token_table"]
 
 _BACKLOG = 1024
+CAME_BACK = "the device came back over another connection"
+"""The reason of a link whose loss only the device noticed."""
 
 
 def token_table(tokens: Mapping[str, str]) -> Authorise:
@@ -125,6 +127,19 @@ class DeviceLinkServer:
         """
         await self._listener.start()
 
+    async def show(self, identity: Identity, reason: str) -> None:
+        """Show another certificate from now on, and end the links, which devices open again by it.
+
+        Raises:
+            BadInput: certificate and key cannot be used together; nothing has changed.
+        """
+        assert self._gate.secure is not None
+        # Tried first: a context that refuses a key has its certificate already.
+        server_context(identity)
+        show_identity(self._gate.secure, identity)
+        self._identity = identity
+        await asyncio.gather(*(link.close(reason) for link in list(self._links.values())))
+
     async def close(self, reason: str = "the console ends") -> None:
         """Close every link and stop listening; pending commands fail with an unknown outcome."""
 
@@ -167,12 +182,12 @@ class DeviceLinkServer:
         if not returns.spend(0):
             raise Refused("it comes back too often", ErrorCode.DENIED_BY_POLICY)
         while (holder := self._links.get(name)) is not None:
-            if holder.is_open and await _answers(holder, self._limits.takeover_s):
+            if holder.is_open and await holder.is_alive(self._limits.takeover_s):
                 raise Refused(f"client_id {name!r} is already registered", ErrorCode.DENIED_BY_POLICY)
             # The device reconnected before the console noticed that the old connection was dead.
             if self._links.get(name) is holder:
                 del self._links[name]
-                await holder.close("the device came back over another connection")
+                await holder.close(CAME_BACK)
         if self._gate.closed:
             raise DeviceError("The console ends", ErrorCode.DEVICE_OFFLINE)
         link = DeviceLink(
@@ -186,11 +201,3 @@ class DeviceLinkServer:
         link.token_sha256 = connection.token_sha256
         self._links[name] = link
         return link
-
-
-async def _answers(link: DeviceLink, seconds: float) -> bool:
-    try:
-        await link.ping(seconds)
-    except DeviceError:
-        return False
-    return True

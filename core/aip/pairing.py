@@ -26,7 +26,7 @@ _MARK = "qd1"
 _CHECK_DIGITS = 8
 _LONGEST = 16_384
 TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
-_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
 # The only name accepted as loopback: no name server is asked for it.
 _LOOPBACK_NAME = "localhost"
@@ -113,6 +113,22 @@ def link_url(host: str, port: int, path: str, *, secure: bool) -> str:
     return f"{'wss' if secure else 'ws'}://{name}:{port}{path}"
 
 
+def at_host(url: str, host: str) -> str:
+    """The same link at another name or address of its host.
+
+    Raises:
+        BadInput: the host is none.
+    """
+    parts = urlsplit(url)
+    name = host.strip().removeprefix("[").removesuffix("]")
+    if not re.fullmatch(r"[A-Za-z0-9._:-]{1,253}", name):
+        raise BadInput(f"{host[:80]!r} is not the name or the number of a host")
+    shown = f"[{name}]" if ":" in name else name
+    changed = parts._replace(netloc=f"{shown}:{parts.port}" if parts.port else shown).geturl()
+    check_url(changed)
+    return changed
+
+
 def check_url(url: str) -> None:
     """Refuse an address that no link may use.
 
@@ -142,7 +158,7 @@ def _check(pairing: Pairing) -> None:
         raise BadInput("The pairing string names no device")
     if not TOKEN.fullmatch(pairing.token):
         raise BadInput("The token of the pairing string is none")
-    if pairing.fingerprint and not _FINGERPRINT.fullmatch(pairing.fingerprint):
+    if pairing.fingerprint and not FINGERPRINT.fullmatch(pairing.fingerprint):
         raise BadInput("The fingerprint is not a SHA-256 in hexadecimal")
 
 

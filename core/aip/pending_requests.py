@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from core.aip.extensions import BLOB_KEY
 from core.aip.frames import read_error_text
 from core.aip.link_events import LateAnswer
 from core.aip.messages import ClientMessage, Result
+from core.aip.recall import late_answers, not_asked_for, read_recalled
 from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode
 from core.text import shorten_middle
@@ -47,10 +48,14 @@ class LinkLost(DeviceError):
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """One pending command frame: the ids of its calls in order, and the future of its answer."""
+    """One pending command frame: the ids of its calls in order, and the future of its answer.
+
+    `recalls` are the earlier calls that it asks for, if it is a recall.
+    """
 
     call_ids: list[str | None]
     answer: asyncio.Future[list[Result]]
+    recalls: tuple[str, ...] = ()
 
 
 class PendingRequests:
@@ -63,7 +68,7 @@ class PendingRequests:
         self._on_late = on_late
         self._blobs = blobs
         self._pending: dict[str, PendingRequest] = {}
-        self._given_up: OrderedDict[str, list[str | None]] = OrderedDict()
+        self._given_up: OrderedDict[str, PendingRequest] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -77,16 +82,25 @@ class PendingRequests:
         """Whether this call is pending."""
         return any(call_id in pending.call_ids for pending in self._pending.values())
 
-    def expect(self, response_id: str, call_ids: list[str | None]) -> PendingRequest:
+    def frame_of(self, call_id: str) -> str | None:
+        """The response id of the pending frame that has this call and no other."""
+        return next(
+            (name for name, pending in self._pending.items() if pending.call_ids == [call_id]),
+            None,
+        )
+
+    def expect(
+        self, response_id: str, call_ids: list[str | None], recalls: Sequence[str] = ()
+    ) -> PendingRequest:
         """Register a pending request; the caller ends every `expect` with exactly one `leave`."""
-        pending = PendingRequest(call_ids, asyncio.get_running_loop().create_future())
+        pending = PendingRequest(call_ids, asyncio.get_running_loop().create_future(), tuple(recalls))
         self._pending[response_id] = pending
         return pending
 
     def leave(self, response_id: str, pending: PendingRequest) -> None:
         """Stop waiting, whether an answer came or not; an answer that comes afterwards is late."""
         if self._pending.pop(response_id, None) is not None:
-            self._given_up[response_id] = pending.call_ids
+            self._given_up[response_id] = pending
             if len(self._given_up) > _FORGOTTEN_KEPT:
                 self._given_up.popitem(last=False)
         if self._blobs and not self._pending and not self._given_up:
@@ -127,21 +141,39 @@ class PendingRequests:
         self, response_id: str, results: list[Result], names_blobs: bool, too_much: str | None
     ) -> bool:
         """Report results whose caller has given up."""
-        wrong = _mismatch(self._given_up[response_id], results) or too_much
+        wrong = _mismatch(self._given_up[response_id].call_ids, results) or too_much
         if names_blobs:
             wrong = wrong or self._fill(results)
         self._late(response_id, results, wrong or "")
         return True
 
     def _late(self, response_id: str, results: list[Result], problem: str) -> bool:
-        call_ids = self._given_up.pop(response_id, None)
-        if call_ids is None:
+        given_up = self._given_up.pop(response_id, None)
+        if given_up is None:
             return False
         log.warning("late answer", device=self._name, results=len(results), problem=problem)
-        if any(call_id is not None for call_id in call_ids):
+        if given_up.recalls and results and not problem:
+            self._late_recall(given_up.recalls, results[0])
+        elif any(call_id is not None for call_id in given_up.call_ids):
             # The link's own requests (tool listing, cancel) have no call ids and belong to no command.
-            self._on_late(LateAnswer(tuple(call_ids), tuple(results), problem))
+            self._on_late(LateAnswer(tuple(given_up.call_ids), tuple(results), problem))
         return True
+
+    def _late_recall(self, call_ids: tuple[str, ...], answer: Result) -> None:
+        """Report the late answers in an answer to a recall whose time is over."""
+        try:
+            recalled = read_recalled(self._name, call_ids, answer)
+        except DeviceError as error:
+            log.warning("late recall not read", device=self._name, reason=error.message)
+            return
+        self.report_not_asked_for(call_ids, answer)
+        for late in late_answers(recalled):
+            self._on_late(late)
+
+    def report_not_asked_for(self, call_ids: Sequence[str], answer: Result) -> None:
+        """Report an answer to a recall that names calls which were not asked for."""
+        if wrong := not_asked_for(call_ids, answer):
+            self._on_late(LateAnswer((None,), (), wrong, recalled=True))
 
     def inherit(self, previous: PendingRequests) -> None:
         """Take over the abandoned frames of the device's earlier link: it may answer them over this link."""

@@ -11,13 +11,13 @@ import hmac
 from datetime import UTC, datetime
 
 import structlog
-from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.frames import acknowledgement, clock_offset_ms, error_frame
 from core.aip.limits import LinkLimits
 from core.aip.link_events import RefusedAttempt
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, read_client_frame
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.text import escape_hidden, shorten_middle
@@ -30,7 +30,9 @@ CLAIMS = ": it registers as "
 _LONGEST_CLAIM = 64
 
 
-async def read_registration(connection: Connection, expected: str, limits: LinkLimits) -> ClientMessage:
+async def read_registration(
+    connection: MeasuredConnection, expected: str, limits: LinkLimits
+) -> ClientMessage:
     """Receive the first frame of a connection, which must be the registration of the device `expected`.
 
     Raises:
@@ -60,7 +62,11 @@ async def read_registration(connection: Connection, expected: str, limits: LinkL
 
 
 async def serve(
-    link: DeviceLink, hello: ClientMessage, connection: Connection, events: LinkEvents, limits: LinkLimits
+    link: DeviceLink,
+    hello: ClientMessage,
+    connection: MeasuredConnection,
+    events: LinkEvents,
+    limits: LinkLimits,
 ) -> str:
     """Acknowledge a registration and serve the link to its end; returns why it ended."""
     reason = "the service failed"
@@ -85,7 +91,7 @@ async def serve(
     return reason
 
 
-async def reject(connection: Connection, error: QuarterdeckError) -> None:
+async def reject(connection: MeasuredConnection, error: QuarterdeckError) -> None:
     """Send the reason of the refusal and close the connection normally (code 1000)."""
     try:
         await connection.send(error_frame(error))

@@ -1,4 +1,4 @@
-"""Resolves host names and opens TCP connections to the first address that accepts.
+"""Resolves host names and opens TCP connections to the address that accepts first.
 
 A silent name server blocks a thread for half a minute. Names are looked up in a separate thread pool, so that
 a hundred devices with unresolvable names do not exhaust the threads that the rest of the program needs.
@@ -7,15 +7,20 @@ a hundred devices with unresolvable names do not exhaust the threads that the re
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
+import os
 import socket
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from typing import Any
 
+from core.tasks import TaskGroupOwner
+
 MOST_LOOKUPS = 8
-# The timeout for an address that is not the last: an unresponsive address must leave time for the next.
-FOR_ONE_OF_SEVERAL_S = 2.0
+# The "connection attempt delay" of RFC 8305.
+NEXT_ADDRESS_AFTER_S = 0.25
 
 # The pool starts its threads only on the first look-up.
 _THREADS = ThreadPoolExecutor(MOST_LOOKUPS, "look up a name")
@@ -26,6 +31,8 @@ Address = tuple[Any, ...]
 
 async def addresses_of(host: str, port: int) -> list[tuple[int, Address]]:
     """A host's addresses, each with its address family, in the order in which to try them.
+
+    The families take turns, so that one that leads nowhere does not delay the other.
 
     Raises:
         OSError: no address is known (`socket.gaierror`), or the look-up failed.
@@ -38,7 +45,14 @@ async def addresses_of(host: str, port: int) -> list[tuple[int, Address]]:
 
 def _look_up(host: str, port: int) -> list[tuple[int, Address]]:
     rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys((int(family), address) for family, _, _, _, address in rows))
+    found = dict.fromkeys((int(family), address) for family, _, _, _, address in rows)
+    turns: Counter[int] = Counter()
+    # Stable: within a turn, the family stays first that the system prefers.
+    order = {}
+    for one in found:
+        order[one] = turns[one[0]]
+        turns[one[0]] += 1
+    return sorted(found, key=order.__getitem__)
 
 
 def _is_number(host: str) -> bool:
@@ -49,19 +63,51 @@ def _is_number(host: str) -> bool:
     return True
 
 
-async def tcp_connection(host: str, port: int) -> socket.socket:
-    """Connect to a host, trying its addresses in order; the caller closes the socket.
+async def first_connection(addresses: Sequence[tuple[int, Address]]) -> socket.socket:
+    """Connect to the first of these addresses that accepts; the caller closes the socket.
+
+    As in RFC 8305, the next address is tried beside the earlier ones `NEXT_ADDRESS_AFTER_S` later, or as soon
+    as one of them fails, so that an address that does not answer delays the others by a moment only.
 
     Raises:
-        OSError: no address is known, or none accepts a connection (the error of the last address).
-        UnicodeError: the host is not a valid name.
+        OSError: none accepts a connection (the error of the last that failed).
     """
-    *others, last = await addresses_of(host, port)
-    for family, address in others:
-        with contextlib.suppress(OSError):
-            async with asyncio.timeout(FOR_ONE_OF_SEVERAL_S):
-                return await _connected(family, address)
-    return await _connected(*last)
+    tasks = TaskGroupOwner("connect")
+    attempts: set[asyncio.Task[socket.socket | OSError]] = set()
+    failure = OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
+    waiting = list(addresses)
+    accepted: socket.socket | None = None
+    try:
+        while accepted is None and (waiting or attempts):
+            if waiting:
+                family, address = waiting.pop(0)
+                attempts.add(tasks.spawn(str(address[0]), _attempt(family, address)))
+            patience = NEXT_ADDRESS_AFTER_S if waiting else None
+            await asyncio.wait(attempts, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in [attempt for attempt in attempts if attempt.done()]:
+                result = attempt.result()
+                if isinstance(result, OSError):
+                    attempts.discard(attempt)
+                    failure = result
+                elif accepted is None:
+                    attempts.discard(attempt)
+                    accepted = result
+        if accepted is None:
+            raise failure
+        return accepted
+    finally:
+        await tasks.close()
+        # Those that connected in the same moment.
+        for attempt in attempts:
+            if not attempt.cancelled() and isinstance(result := attempt.result(), socket.socket):
+                result.close()
+
+
+async def _attempt(family: int, address: Address) -> socket.socket | OSError:
+    try:
+        return await _connected(family, address)
+    except OSError as error:
+        return error
 
 
 async def _connected(family: int, address: Address) -> socket.socket:

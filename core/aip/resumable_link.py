@@ -96,6 +96,9 @@ class ResumableLink:
             call_ids = [command.call_id for command in commands if command.call_id]
             if FEATURE_RECALL not in link.features or len(set(call_ids)) != len(commands):
                 raise
+            # After the time-out only an answer that was arriving is still waited for: the rest of it comes.
+            if (now := loop.time()) >= deadline:
+                deadline = now + self._wait_for_link
             self._recovering.update(call_ids)
             try:
                 return await self._recover(link, call_ids, deadline, lost)

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import os
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,14 @@ CERTIFICATE = "link-certificate.pem"
 KEY = "link-key.pem"
 _YEARS = 30
 _HEX = frozenset("0123456789abcdef")
+
+
+class OtherCertificate(ssl.SSLCertVerificationError):
+    """The peer shows a certificate that is not pinned; `fingerprint` is that certificate's."""
+
+    def __init__(self, fingerprint: str) -> None:
+        super().__init__("the certificate is not the one that was paired")
+        self.fingerprint = fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +50,7 @@ def load_or_make_identity(folder: Path, name: str = "quarterdeck") -> Identity:
     certificate, key = folder / CERTIFICATE, folder / KEY
     try:
         if not certificate.exists() and not key.exists():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _make(certificate, key, name)
+            write_identity(folder, make_identity(name))
         elif not key.exists() and _fresh(key).exists():
             # A crash interrupted `_make` before its last step; finish it.
             _fresh(key).replace(key)
@@ -63,9 +70,63 @@ def load_or_make_identity(folder: Path, name: str = "quarterdeck") -> Identity:
     return Identity(certificate, key, fingerprint_of(der))
 
 
+@dataclass(frozen=True, slots=True)
+class NewIdentity:
+    """A new certificate and its key, in PEM, that are in no file yet."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """As that of `Identity`."""
+        return fingerprint_in(self.certificate)
+
+
+def write_identity(folder: Path, identity: NewIdentity) -> None:
+    """Write an identity into a folder, in place of the one that is there.
+
+    After a crash in between, the folder may hold the certificate of one identity and the key of another:
+    write it again.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    certificate, key = folder / CERTIFICATE, folder / KEY
+    for path in (_fresh(key), _fresh(certificate)):
+        # An interrupted attempt may have left it.
+        path.unlink(missing_ok=True)
+    create_new(_fresh(key), identity.key)
+    create_new(_fresh(certificate), identity.certificate, 0o644)
+    # Both files are complete now, so a full disk never leaves half an identity, which would be refused at
+    # every later start.
+    _fresh(certificate).replace(certificate)
+    _fresh(key).replace(key)
+    sync_folder(folder)
+
+
+def read_identity(folder: Path) -> NewIdentity:
+    """The identity in a folder, to be written into another.
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+    """
+    return NewIdentity((folder / CERTIFICATE).read_bytes(), (folder / KEY).read_bytes())
+
+
 def fingerprint_of(der: bytes) -> str:
     """The SHA-256 of a certificate's DER form, in lower-case hexadecimal."""
     return hashlib.sha256(der).hexdigest()
+
+
+def fingerprint_in(pem: bytes) -> str:
+    """The fingerprint of the first certificate in a PEM file.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return fingerprint_of(ssl.PEM_cert_to_DER_cert(_first_in(pem.decode("ascii"))))
 
 
 def _first_in(pem: str) -> str:
@@ -82,6 +143,16 @@ def server_context(identity: Identity) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    show_identity(context, identity)
+    return context
+
+
+def show_identity(context: ssl.SSLContext, identity: Identity) -> None:
+    """Let a listener's context show this certificate from the next handshake on.
+
+    Raises:
+        BadInput: certificate and key cannot be used together.
+    """
 
     def passphrase() -> str:
         # Without this callback OpenSSL would block the whole process and ask on the terminal.
@@ -91,25 +162,25 @@ def server_context(identity: Identity) -> ssl.SSLContext:
         context.load_cert_chain(identity.certificate, identity.key, passphrase)
     except (OSError, ssl.SSLError) as error:
         raise BadInput(f"The link certificate {identity.certificate} cannot be used: {error}") from error
-    return context
 
 
-def pinned_client_context(fingerprint: str) -> ssl.SSLContext:
-    """Make the TLS context of a dialler: it accepts only the certificate with this fingerprint.
+def pinned_client_context(*fingerprints: str) -> ssl.SSLContext:
+    """Make the TLS context of a dialler: it accepts only a certificate with one of these fingerprints.
 
     The check is part of the handshake, so nothing can be sent to a peer with another certificate: the
-    handshake fails with `ssl.SSLCertVerificationError`.
+    handshake fails with `OtherCertificate`.
 
     Raises:
-        BadInput: the fingerprint is not a SHA-256 in hexadecimal.
+        BadInput: a fingerprint is not a SHA-256 in hexadecimal, or there is none.
     """
-    pin = fingerprint.replace(":", "").lower()
-    if len(pin) != 64 or not set(pin) <= _HEX:
+    pins = [fingerprint.replace(":", "").lower() for fingerprint in fingerprints]
+    if not pins or any(len(pin) != 64 or not set(pin) <= _HEX for pin in pins):
         raise BadInput("A fingerprint is a SHA-256 in hexadecimal, 64 digits")
 
     def check(der: bytes | None) -> None:
-        if der is None or not hmac.compare_digest(fingerprint_of(der), pin):
-            raise ssl.SSLCertVerificationError("the certificate is not the one that was paired")
+        seen = fingerprint_of(der or b"")
+        if not any(hmac.compare_digest(seen, pin) for pin in pins):
+            raise OtherCertificate(seen)
 
     class PinnedObject(ssl.SSLObject):
         def do_handshake(self) -> None:
@@ -131,7 +202,8 @@ def pinned_client_context(fingerprint: str) -> ssl.SSLContext:
     return context
 
 
-def _make(certificate: Path, key: Path, name: str) -> None:
+def make_identity(name: str = "quarterdeck") -> NewIdentity:
+    """Make a key and a certificate for it, signed by that key."""
     # Imported here, because the import is slow and only this function needs it.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -153,16 +225,7 @@ def _make(certificate: Path, key: Path, name: str) -> None:
     )
     pem: Any = serialization.Encoding.PEM
     secret = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    for path in (_fresh(key), _fresh(certificate)):
-        # An interrupted attempt may have left it.
-        path.unlink(missing_ok=True)
-    create_new(_fresh(key), secret)
-    create_new(_fresh(certificate), signed.public_bytes(pem), 0o644)
-    # Both files are complete now, so a full disk or a crash never leaves half an identity, which would be
-    # refused at every later start.
-    _fresh(certificate).replace(certificate)
-    _fresh(key).replace(key)
-    sync_folder(key.parent)
+    return NewIdentity(signed.public_bytes(pem), secret)
 
 
 def _fresh(path: Path) -> Path:

@@ -19,6 +19,7 @@ from core.audit.events import (
 )
 from core.commitments import SECRET_MARK, Opening, Places, commitments_in, is_stand_in
 from core.errors import BadInput, ErrorCode, Refused
+from core.policy.agents import is_agent
 from core.policy.models import Answer, Profile
 from core.statements import SignedStatement, Statement, verify_signature
 from core.token_formats import Span
@@ -36,9 +37,17 @@ def check_may_approve(operator: str, approval: Approval) -> None:
         )
     if approval.approvers > 1 and operator in approval.askers:
         raise Refused(
-            f"{operator} asked for this; where {approval.approvers} must approve, the asker does not count.",
+            f"{operator} {part_of_asker(approval)}; where {approval.approvers} must approve, "
+            "the asker does not count.",
             ErrorCode.APPROVAL_INVALID,
         )
+
+
+def part_of_asker(approval: Approval) -> str:
+    """What an asker of this request did: they asked, let an agent in that asked, or changed a request."""
+    if approval.edited_from:
+        return "asked for this or changed it"
+    return "signed in the agent that asked for this" if is_agent(approval.actor) else "asked for this"
 
 
 SEVERAL = "what several operators must approve is never granted by one"

@@ -340,17 +340,28 @@ class GrantBook:
             condition.equals for condition in terms.arguments.values() if isinstance(condition, Constraint)
         ]
         if not all(map(is_stand_in, marked_objects(exact_values))):
-            raise Refused("What stands for a secret in these terms is no commitment.")
+            raise Refused(
+                "What stands for a secret in these terms is no commitment.",
+                next_step="Make the grant from the request that is to be granted.",
+            )
         remaining_s = self._remaining_s(terms)
         if remaining_s <= 0 or remaining_s > LONGEST_DAYS * 86_400:
-            raise Refused(f"A grant ends within {LONGEST_DAYS} days; this one ends {terms.expires}.")
+            raise Refused(
+                f"A grant ends within {LONGEST_DAYS} days; this one ends {terms.expires}.",
+                next_step="Choose an earlier end.",
+            )
         if fault := limits_fault(terms):
             raise Refused(fault, ErrorCode.APPROVAL_INVALID)
         for existing in self._valid_for_tool(terms.tool_key):
             if is_wider(existing.terms, terms):
-                raise Refused(f"Grant {existing.terms.id} covers this already: {'; '.join(existing.words)}.")
+                raise Refused(
+                    f"Grant {existing.terms.id} covers this already: {'; '.join(existing.words)}.",
+                    next_step="No other grant is needed for it.",
+                )
         if sum(not self._is_over(condition) for condition in self._grants.values()) >= MOST_GRANTS:
-            raise Refused(f"There are {MOST_GRANTS} grants; revoke some first.")
+            raise Refused(
+                f"There are {MOST_GRANTS} grants.", next_step="Revoke those that are not used any more."
+            )
 
     def add(self, terms: GrantTerms) -> Grant:
         """Add a grant with these terms; the caller has checked and journalled them."""

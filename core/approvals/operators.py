@@ -235,12 +235,21 @@ class Operators:
         except ValueError as error:
             raise BadInput("This is not an Ed25519 public key.") from error
         if operator.name in self._operators:
-            raise Refused(f"{operator.name} is registered with another key.", ErrorCode.DENIED_BY_POLICY)
+            raise Refused(
+                f"{operator.name} is registered with another key.",
+                next_step="Choose another name, or remove that operator first.",
+            )
         if any(registered.public_key == operator.public_key for registered in self._operators.values()):
             # With two names for the same key, one person could give two approvals.
-            raise Refused("This key belongs to another operator already.", ErrorCode.DENIED_BY_POLICY)
+            raise Refused(
+                "This key belongs to another operator already.",
+                next_step="Make a key of this operator's own.",
+            )
         if len(self._operators) >= MOST_OPERATORS:
-            raise Refused(f"There are {MOST_OPERATORS} operators already.", ErrorCode.DENIED_BY_POLICY)
+            raise Refused(
+                f"There are {MOST_OPERATORS} operators already.",
+                next_step="Remove one who is not there any more.",
+            )
 
     def check_removable(self, name: str) -> Operator:
         """The operator with this name, if another operator remains after the removal.
@@ -252,8 +261,8 @@ class Operators:
         operator = self.get(name)
         if len(self._operators) == 1:
             raise Refused(
-                f"{name} is the only operator; add another one first, or nothing can be approved any more.",
-                ErrorCode.DENIED_BY_POLICY,
+                f"{name} is the only operator; without one, nothing can be approved any more.",
+                next_step="Add another operator first.",
             )
         return operator
 

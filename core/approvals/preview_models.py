@@ -34,10 +34,11 @@ class Preview(FrozenModel):
 
     For a file: `before` and `after` are its text, or None if it is not text, too large or missing; `problem`
     then has the reason. `is_new` is true if the device has looked and the file does not exist. For an action
-    at an element or a point: `picture` is the blob of the device's last picture, or of the picture that the
-    point refers to; `target` or `point` is the target's position in it. For a program (`kind` is `program`):
-    `label` says which one it is, by process id, windows and command line. `taken_at` is when the file or the
-    program was read or the picture taken (UTC, ISO 8601).
+    on a screen: `picture` is the blob of the picture that was taken for this request, or else of the device's
+    last one; `target` or `point` is the target's position in it, and `compared` tells whether the target is
+    compared with this picture before the request is sent. For a program (`kind` is `program`): `label` says
+    which one it is, by process id, windows and command line. `taken_at` is when the file or the program was
+    read or the picture taken (UTC, ISO 8601). `age_s` is the age of a picture in seconds.
     """
 
     kind: str
@@ -48,5 +49,7 @@ class Preview(FrozenModel):
     point: tuple[int, int] | None = None
     label: str = ""
     taken_at: str | None = None
+    age_s: float | None = None
+    compared: bool = False
     problem: str = ""
     is_new: bool = False

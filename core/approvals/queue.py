@@ -61,7 +61,7 @@ class ApprovalRequest:
 
     The queue awaits `reevaluate` when a new grant may cover the request. `reevaluate` calls
     `approve_by_grant` if the policy permits the request under that grant. Without it, no grant answers the
-    request.
+    request. `on_card` is called when the request has come into the queue.
     """
 
     id: str
@@ -79,6 +79,7 @@ class ApprovalRequest:
     openings: tuple[Opening, ...] = field(default=(), repr=False)
     declared: Collection[tuple[str | int, ...]] = field(default=(), repr=False)
     reevaluate: Callable[[], Awaitable[None]] | None = None
+    on_card: Callable[[], None] = lambda: None
 
     def approval(self, expiry_s: float) -> Approval:
         """Its snapshot as it comes into the queue."""
@@ -332,6 +333,7 @@ class ApprovalQueue:
         self._pending[approval.id] = pending
         self._by_actor[approval.actor] += 1
         self._arm(pending)
+        asked.on_card()
         self._publish(approval)
         self._link(approval.edited_from, approval.id)
         if at_once:
@@ -557,6 +559,11 @@ class ApprovalQueue:
         snapshot = pending.snapshot()
         self._publish(snapshot)
         return snapshot
+
+    def is_read_by_others(self, approval_id: str, reader: str) -> bool:
+        """Whether another client than `reader` has the card of a pending request open."""
+        pending = self._pending.get(approval_id)
+        return pending is not None and bool(pending.readers - {reader})
 
     def release_reader(self, reader: str) -> None:
         """End every pause of a client that has disconnected."""

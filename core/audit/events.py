@@ -292,6 +292,7 @@ class DevicePaired(Event):
     url: str | None = None
     fingerprint: str | None = None
     dial_token_sha256: str | None = None
+    certificate_sha256: str = ""
     tags: list[str] = field(default_factory=list)
     production: bool | None = None
     agent: str = ""
@@ -356,6 +357,38 @@ class ListeningChanged(Event):
     to: str
     problem: str | None = None
     signed: Json | None = None
+
+
+@_event
+class CertificateMade(Event):
+    """An operator signed the certificate that this console is to show after its present one (SHA-256)."""
+
+    kind = Kind.CERTIFICATE_MADE
+    fingerprint: str
+    signed: Json | None = None
+
+
+@_event
+class CertificateTaken(Event):
+    """A device accepts a certificate of this console; with `used`, it connected by it, and by no earlier one.
+
+    `paired_at` identifies the device's pairing.
+    """
+
+    kind = Kind.CERTIFICATE_TAKEN
+    fingerprint: str
+    paired_at: str
+    used: bool = False
+
+
+@_event
+class CertificateSwitched(Event):
+    """This console shows another certificate from now on. `without` are the devices that do not accept it."""
+
+    kind = Kind.CERTIFICATE_SWITCHED
+    from_: str
+    to: str
+    without: list[str] = field(default_factory=list)
 
 
 @_event
@@ -839,13 +872,28 @@ class ResultRecorded(CommandEvent):
 
 @_event
 class LateAnswerReceived(CommandEvent):
-    """An answer that came after its command's outcome was recorded, sanitized."""
+    """An answer that came after its command's outcome was recorded, sanitized.
+
+    `outcome` is the result of the command from now on, without the fields `result` and `evidence`, which are
+    those of the event; None if the answer changes nothing, because the outcome was not unknown or the answer
+    is wrong. `recalled`: the device was asked for it. `never_seen`: it never saw the command, and refuses it.
+    """
 
     kind = Kind.LATE_ANSWER_RECEIVED
     result: Any = None
     error: Any = None
     evidence: list[Json] = field(default_factory=list)
     problem: Any = None
+    outcome: Json | None = None
+    recalled: bool = False
+    never_seen: bool = False
+
+    @property
+    def settled(self) -> Json | None:
+        """The result of the command from now on, as JSON; None if the answer changes nothing."""
+        if self.outcome is None:
+            return None
+        return {**self.outcome, "result": self.result, "evidence": self.evidence}
 
 
 @_event

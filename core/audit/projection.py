@@ -27,6 +27,7 @@ from core.audit.events import (
     GrantUsed,
     IntentRecorded,
     Json,
+    LateAnswerReceived,
     ResultRecorded,
     RunCancelAsked,
     RunFinished,
@@ -36,6 +37,8 @@ from core.audit.events import (
 )
 
 AnEvent = TypeVar("AnEvent", bound=Event)
+# `core.dispatch.models.Verdict.UNKNOWN`, which the journal does not import.
+_UNKNOWN = "unknown"
 
 
 class Recorded(NamedTuple, Generic[AnEvent]):
@@ -45,11 +48,18 @@ class Recorded(NamedTuple, Generic[AnEvent]):
     event: AnEvent
 
 
+_WITH_VALUE = frozenset({Kind.RESULT_RECORDED, Kind.LATE_ANSWER_RECEIVED})
+
+
 def keep_values(entries: Iterable[Entry], keep: Callable[[Entry, Any], Any]) -> Iterator[Entry]:
     """The entries, with what `keep` returns in place of the value of each result, which may be megabytes."""
     for entry in entries:
-        result = entry.body.get("result") if entry.kind is Kind.RESULT_RECORDED else None
-        if isinstance(result, dict) and result.get("result") is not None:
+        result = entry.body.get("result")
+        if result is None or entry.kind not in _WITH_VALUE:
+            yield entry
+        elif entry.kind is Kind.LATE_ANSWER_RECEIVED:
+            yield entry.model_copy(update={"body": {**entry.body, "result": keep(entry, result)}})
+        elif isinstance(result, dict) and result.get("result") is not None:
             kept = {**result, "result": keep(entry, result["result"])}
             yield entry.model_copy(update={"body": {**entry.body, "result": kept}})
         else:
@@ -67,7 +77,10 @@ class Progress(StrEnum):
 
 @dataclass(slots=True)
 class CommandState:
-    """One command as its entries tell of it, applied in their order; of each kind, the last entry counts."""
+    """One command as its entries tell of it, applied in their order; of each kind, the last entry counts.
+
+    A late answer counts only while the outcome is unknown: the first that tells it stands.
+    """
 
     call_id: str
     progress: Progress | None = None
@@ -80,6 +93,8 @@ class CommandState:
     intended: Entry | None = None
     sent: Entry | None = None
     ended: Recorded[ResultRecorded | CommandRefused] | None = None
+    # The late answer that told the outcome.
+    late: Recorded[LateAnswerReceived] | None = None
 
     def apply(self, entry: Entry, event: Event) -> None:
         """Apply the command's next entry."""
@@ -101,8 +116,10 @@ class CommandState:
             case CommandSent():
                 self.sent, self.ended, self.progress = entry, None, Progress.SENDING
             case ResultRecorded() | CommandRefused():
-                self.ended, self.progress = Recorded(entry, event), Progress.ENDED
+                self.ended, self.late, self.progress = Recorded(entry, event), None, Progress.ENDED
                 self.intended = self.sent = None
+            case LateAnswerReceived() if event.outcome is not None and self.is_unknown:
+                self.late = Recorded(entry, event)
 
     @property
     def decision(self) -> Json | None:
@@ -112,7 +129,14 @@ class CommandState:
     @property
     def result(self) -> Json | None:
         """The result as JSON; None before the end, and if the outcome was recorded without one."""
+        if self.late is not None:
+            return self.late.event.settled
         return self.ended.event.result if self.ended else None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the command has ended, and it is unknown how."""
+        return (self.result or {}).get("verdict") == _UNKNOWN
 
     @property
     def sending(self) -> Entry | None:

@@ -119,13 +119,12 @@ def _words(error: ValidationError, schema: dict[str, Any]) -> str:
     match error.validator:
         case "type":
             kinds = [kind for kind in ([value] if isinstance(value, str) else value) if kind != "null"]
-            return _KINDS[kinds[-1]]
+            return _not_of(kinds[-1], schema)
         case "enum":
             *others, last = [str(word) for word in value]
             return f"is not known; allowed {', '.join(others)}{' or ' if others else ''}{last}"
         case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
-            limits = [f"{word} {schema[key]:g}" for key, word in _SIGNS.items() if key in schema]
-            return f"is out of range; allowed {', '.join(limits)}"
+            return f"is out of range{_allowed(schema)}"
         case "minLength":
             return "is empty" if value == 1 else f"is too short; it has at least {value} characters"
         case "maxLength":
@@ -135,3 +134,17 @@ def _words(error: ValidationError, schema: dict[str, Any]) -> str:
         case "maxItems" | "maxProperties":
             return f"is too long; allowed are {value} entries"
     return error.message
+
+
+def _not_of(kind: str, schema: dict[str, Any]) -> str:
+    """That a value is of another type; for a number also what it counts, and which ones are allowed."""
+    if kind not in ("number", "integer"):
+        return _KINDS[kind]
+    # A wait is often written with its unit, as in "1s".
+    counts = " of seconds, such as 1" if str(schema.get("description")).startswith("Seconds ") else ""
+    return f"{_KINDS[kind]}{counts}{_allowed(schema)}"
+
+
+def _allowed(schema: dict[str, Any]) -> str:
+    limits = [f"{word} {schema[key]:g}" for key, word in _SIGNS.items() if key in schema]
+    return f"; allowed {', '.join(limits)}" if limits else ""

@@ -51,6 +51,7 @@ from core.batch.step_values import has_large_texts, load_texts, readable_value
 from core.batch.templates import CompiledStep, FilledArguments
 from core.dispatch.command_request import NO_SECRETS, CommandRequest, Secrets, Stage
 from core.dispatch.models import Basis, CommandResult, CommandStage
+from core.dispatch.outcome import TARGET_CODES
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.ids import now_utc
 from core.quick import made
@@ -438,10 +439,11 @@ class Execution:
     def _end_of(self, place: Place, step: Step, result: CommandResult, state: CellState) -> End:
         code = result.error.code if result.error else None
         nothing_sent = result.basis is Basis.NOTHING_SENT
+        nothing_done = nothing_sent or result.basis is Basis.DEVICE_REFUSED
         may_retry = False
         if state is CellState.FAILED and step.retry is not None:
             words = step.retry.not_idempotent is not None
-            may_retry = nothing_sent or words or self._environment.devices.may_repeat(place.device, step.tool)
+            may_retry = nothing_done or words or self._environment.devices.may_repeat(place.device, step.tool)
         again = nothing_sent and code in _ASKED_AGAIN and result.stage in _AFTER_APPROVAL
         return End(state, code, may_retry, again, _tool_failed(result))
 
@@ -584,9 +586,15 @@ class _EndedSteps(Mapping[str, StepFacts]):
 
 
 def _tool_failed(result: CommandResult) -> bool:
-    """Whether the device was asked, and its tool failed or did not do what the batch expects."""
+    """Whether the device was asked, and its tool failed or did not do what the batch expects.
+
+    That a control is not there is a failure of the tool; arguments that the device does not take are not.
+    """
+    if result.error is None:
+        return False
     reported = result.basis is Basis.DEVICE_REPORTED_FAILURE
-    return result.error is not None and (reported or result.error.code is ErrorCode.EXPECTATION_FAILED)
+    no_target = result.basis is Basis.DEVICE_REFUSED and result.error.code in TARGET_CODES
+    return reported or no_target or result.error.code is ErrorCode.EXPECTATION_FAILED
 
 
 def _wait_before(retry: Retry, attempt: int, uniform: Callable[[float, float], float]) -> float:

@@ -23,6 +23,7 @@ from core.audit.events import (
     EvidenceTaken,
     IntentRecorded,
     Json,
+    LateAnswerReceived,
     ResultRecorded,
     RetryScheduled,
     RunFinished,
@@ -41,11 +42,13 @@ from core.batch.questions import QuestionEnd, approved, denied, not_answered
 from core.batch.run_state import (
     ActiveRun,
     Carried,
+    answered_late,
     cell_state_of,
     ended_state,
     failed_without_command,
     recovered,
     settled,
+    state_after_late_answer,
     unexpected,
 )
 from core.dispatch.models import CommandResult, Evidence
@@ -66,12 +69,15 @@ def rebuild_run(entries: Iterable[Entry]) -> Run:
     run = _begin(first, first.run)
     run.put_first_cells(CellState.NOT_STARTED)
     journalled, questions = Projection(), _Questions(run)
+    told_after_end = False
     for entry in chain([first], rest):
         event = event_of(entry)
         journalled.apply(entry, event)
         cell = run.cells.get((entry.device or "", entry.step or ""))
         if cell is not None:
-            _bring_up_to_date(run, cell, entry, event, journalled.commands.get(entry.call_id or ""))
+            command = journalled.commands.get(entry.call_id or "")
+            _bring_up_to_date(run, cell, entry, event, command)
+            told_after_end |= _told_by(command, entry) and journalled.runs[run.id].finished is not None
         else:
             questions.apply(entry, event)
     record = journalled.runs[run.id]
@@ -84,11 +90,19 @@ def rebuild_run(entries: Iterable[Entry]) -> Run:
     for cell in list(run.cells.values()):
         if cell.state is CellState.RETRYING:
             run.put(cell.model_copy(update={"state": CellState.FAILED}))
+    if told_after_end:
+        run.end = state_after_late_answer(run)
     return run.whole()
 
 
 # The kinds of entry that `summary_of` needs.
-END_KINDS = (Kind.RUN_STARTED, Kind.RUN_FINISHED, Kind.RUN_RESUMED, Kind.STEP_SETTLED)
+END_KINDS = (
+    Kind.RUN_STARTED,
+    Kind.RUN_FINISHED,
+    Kind.RUN_RESUMED,
+    Kind.STEP_SETTLED,
+    Kind.LATE_ANSWER_RECEIVED,
+)
 
 
 def summary_of(ends: Sequence[Entry], decided: Iterable[Entry]) -> RunSummary | None:
@@ -96,7 +110,7 @@ def summary_of(ends: Sequence[Entry], decided: Iterable[Entry]) -> RunSummary | 
 
     `ends` are all entries of the run of `END_KINDS`, `decided` all `CommandDecided` on its first device, each
     oldest first. None if these do not tell it: the run has no end, or not its counts in it; a step was
-    settled later; or its first step was not decided on the first device.
+    settled later, by an operator or a late answer; or its first step was not decided on the first device.
 
     Raises:
         JournalCorrupt: its start cannot be read.
@@ -118,6 +132,8 @@ def summary_of(ends: Sequence[Entry], decided: Iterable[Entry]) -> RunSummary | 
                 run.counts = Counter({CellState(name): count for name, count in counts.items()})
             case RunResumed(by=by):
                 run.resumed_by = by
+            case LateAnswerReceived(outcome=None):
+                pass
             case _:
                 return None
     return run.summary() if run.end is not None and run.effects else None
@@ -187,8 +203,17 @@ def _bring_up_to_date(
             run.put(recovered(cell, event.by, event.why))
         case StepCancelAsked() if cell.state is CellState.RUNNING:
             run.put(cell.model_copy(update={"state": CellState.CANCEL_ASKED}))
+        case LateAnswerReceived() if command is not None and _told_by(command, entry):
+            result = CommandResult.model_validate(command.result)
+            decision = None if command.decision is None else Decision.model_validate(command.decision)
+            run.put(answered_late(run, cell, result.model_copy(update={"decision": decision})))
         case StepSettled():
             run.put(settled(cell, done=event.done, by=entry.actor))
+
+
+def _told_by(command: CommandState | None, entry: Entry) -> bool:
+    """Whether this entry is the late answer that told a command's outcome."""
+    return command is not None and command.late is not None and command.late.entry is entry
 
 
 def _attempted(cell: Cell, entry: Entry) -> Cell:

@@ -362,7 +362,8 @@ class Planner:
 
 
 NOT_REPEATED = (
-    "It is not tried again once it was sent: it changes something and is not known to be idempotent; "
+    "It is not tried again once the device has begun it: it changes something and is not known to be "
+    "idempotent; "
     "retry.not_idempotent says why repeating it is right."
 )
 

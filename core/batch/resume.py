@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.approvals.grants import holds_secret
 from core.batch.models import ApprovalStep, Cell, CellState, Entry, Run, calls, flatten
 from core.batch.run_state import SWITCHED_OFF, Carried, already_resumed
 from core.batch.step_values import holds_mask
-from core.errors import Refused
+from core.errors import ErrorCode, Refused
 
 _SUCCEEDED = (CellState.DONE, CellState.SKIPPED)
 _MOST_NAMED = 5
@@ -42,8 +43,12 @@ def remainder_of(run: Run) -> Remainder:
     return remainder
 
 
-def check_resumable(run: Run, remainder: Remainder) -> None:
-    """Check that a run can be resumed.
+def _not_said(cell: Cell) -> str:
+    return "no answer came"
+
+
+def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell], str] = _not_said) -> None:
+    """Check that a run can be resumed; `why_unknown` says why the outcome of a cell is still unknown.
 
     Raises:
         Refused: it goes on, was resumed, has nothing left, has unknown outcomes, or its arguments are secret.
@@ -56,11 +61,15 @@ def check_resumable(run: Run, remainder: Remainder) -> None:
     if summary.resumed_by:
         raise already_resumed(summary.id, summary.resumed_by)
     if remainder.unknown:
-        places = [f"{cell.step} on {cell.device}" for cell in remainder.unknown]
-        more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+        shown = remainder.unknown[:_MOST_NAMED]
+        places = [f"{cell.step} on {cell.device}" for cell in shown]
+        rest = len(remainder.unknown) - len(shown)
+        more = f" and {rest} more" if rest else ""
+        whys = dict.fromkeys(f"{cell.device}: {why_unknown(cell)}" for cell in shown)
         raise Refused(
-            f"Whether {', '.join(places[:_MOST_NAMED])}{more} happened is unknown. Look at the device, then "
-            "say of each whether it is done."
+            f"Whether {', '.join(places)}{more} happened is unknown ({'; '.join(whys)}). Resume it when "
+            f"that is told, or say of each: quarterdeck runs settle {summary.id} DEVICE STEP done|not-done",
+            ErrorCode.OUTCOME_UNKNOWN,
         )
     if not remainder.first:
         raise Refused(f"Nothing of {summary.id} is left to do.")

@@ -36,6 +36,8 @@ from core.quick import made
 SWITCHED_OFF = "switched off"
 AS_EXPECTED = "It failed as expected."
 ALLOWED = "Its failure is allowed."
+ANSWERED_LATE = "The device answered late."
+NOT_JUDGED = "It succeeded, says its late answer; whether as the batch expects was not judged."
 CELLS_AT_A_TIME = 1_000
 Json = dict[str, Any]
 
@@ -83,6 +85,8 @@ class ActiveRun:
     rows: list[Row] = field(init=False)
     devices_hash: str = field(init=False)
     places: dict[str, int] = field(init=False)
+    # The steps of whose result the batch expects something.
+    expecting: frozenset[str] = field(init=False)
     end: RunState | None = None
     ended_at: str | None = None
     note: str = ""
@@ -100,6 +104,7 @@ class ActiveRun:
         self.rows = rows(self.batch.steps)
         self.devices_hash = devices_hash(self.devices)
         self.places = {device: place for place, device in enumerate(self.devices)}
+        self.expecting = frozenset(step.id for step in flatten(self.batch.steps) if step.expect)
 
     def summary(self) -> RunSummary:
         """A snapshot of the run without its cells."""
@@ -290,6 +295,32 @@ def settled(cell: Cell, *, done: bool, by: str) -> Cell:
     note = f"{'Done by hand' if done else 'Not done'}, says {by}."
     changes = {"settled": "done" if done else "not_done", "settled_by": by, "note": note}
     return cell.model_copy(update={"state": CellState.DONE if done else CellState.FAILED, **changes})
+
+
+def answered_late(run: ActiveRun, cell: Cell, result: CommandResult) -> Cell:
+    """The cell of a command whose outcome was unknown, after a late answer told it.
+
+    An operator's word about the step, its recovery and a later attempt stand. A step that the batch expects
+    something of stays unknown where the command succeeded: the expectation is not judged this late.
+    """
+    before = cell.result
+    if cell.call_id != result.call_id or before is None or before.verdict is not Verdict.UNKNOWN:
+        return cell
+    if cell.settled or cell.recovered_by:
+        return cell.model_copy(update={"result": result})
+    state, note = cell_state_of(result), result.error.message if result.error else ANSWERED_LATE
+    if state is CellState.DONE and cell.step in run.expecting:
+        state, note = CellState.UNKNOWN, NOT_JUDGED
+    return cell.model_copy(update={"state": state, "note": note, "result": result})
+
+
+def state_after_late_answer(run: ActiveRun) -> RunState:
+    """The final state of an ended run, one of whose commands was answered late."""
+    state = ended_state(run)
+    if run.counts[CellState.NOT_STARTED] and (state is RunState.DONE or run.end is RunState.INTERRUPTED):
+        # What was not begun can be resumed.
+        return RunState.INTERRUPTED
+    return state
 
 
 def step_facts(cell: Cell, earlier: CommandResult | None = None) -> StepFacts:

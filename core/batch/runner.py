@@ -24,7 +24,14 @@ from core.batch.execution import Environment, Execution
 from core.batch.held_values import MOST_HELD, HeldValues, steps_read
 from core.batch.models import Batch, Cell, CellState, RunKind, RunSummary, flatten, with_parameters
 from core.batch.run_machine import Place
-from core.batch.run_state import ActiveRun, Carried, already_resumed, ended_state
+from core.batch.run_state import (
+    ActiveRun,
+    Carried,
+    already_resumed,
+    answered_late,
+    ended_state,
+    state_after_late_answer,
+)
 from core.batch.templates import CompiledStep, compile_batch
 from core.debounce import Coalescer
 from core.dispatch.models import CommandResult
@@ -249,6 +256,20 @@ class Runner:
         run.put(cell)
         self._environment.on_cell(cell)
         self._changes.mark(run.id)
+
+    def answered_late(self, run: str, result: CommandResult) -> bool:
+        """Take over what a late answer tells of a command; False if its run is not in memory."""
+        live = self._runs.get(run)
+        if live is None:
+            return False
+        for cell in list(live.cells.values()):
+            if cell.device == result.device and cell.call_id == result.call_id:
+                live.put(told := answered_late(live, cell, result))
+                if live.end is not None:
+                    live.end = state_after_late_answer(live)
+                self._environment.on_cell(told)
+                self._changes.mark(live.id)
+        return True
 
     def _tell(self, run: str) -> None:
         # An ended run may have been forgotten since it was marked.

@@ -167,7 +167,9 @@ def call(
     wait: WaitOption = 0,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0.001, max=86_400, metavar="SECONDS", help="How long the tool may take."),
+        typer.Option(
+            min=0.001, max=86_400, metavar="SECONDS", help="How long the tool may take, on the device."
+        ),
     ] = None,
     save: SaveOption = None,
     *,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from core.cli import show
+from core.aip.pairing import at_host, decode_pairing, encode_pairing
+from core.cli import certificates, show
 from core.cli.base import examples, in_session
 from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import CheckState, Device, DeviceSettings
+from core.fleet.models import CheckState, Device, DeviceDetails, DeviceSettings, Pairing
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
 
@@ -26,8 +28,17 @@ async def make_pairing(
     line: str | None,
     unlocking: KeySource,
     json_wanted: bool,
+    advertise: str | None = None,
 ) -> None:
-    """Pair a device that dials in, or a listening device by the `line` that it printed."""
+    """Pair a device that dials in, or a listening device by the `line` that it printed.
+
+    `advertise` is the host that a device that dials in is told to dial.
+    """
+    if advertise is not None:
+        if line is not None:
+            raise BadInput("--advertise is for a device that dials in; one that listens advertises itself.")
+        # Before anything is signed: the host must be one.
+        at_host((await session.console.devices.listening()).url or "wss://console/", advertise)
     wish = pairing_change(name, settings, line)
     if line is not None:
         signed = await sign_change(session, unlocking, wish, line)
@@ -36,6 +47,8 @@ async def make_pairing(
     else:
         signed = await sign_change(session, unlocking, wish)
         pairing = await session.console.devices.pair(name, settings, signed)
+        if advertise is not None:
+            pairing = _advertised(pairing, advertise)
         if json_wanted:
             say(as_json(pairing.model_dump(mode="json")))
         else:
@@ -57,6 +70,15 @@ async def make_pairing(
             say(pairing.stock_url)
     if session.hosted:
         note("No service is running for this home: quarterdeck service start, so that devices can connect.")
+
+
+def _advertised(pairing: Pairing, host: str) -> Pairing:
+    """A pairing whose device dials another name or address of this console."""
+    url = at_host(pairing.url, host)
+    line = replace(decode_pairing(pairing.string), url=url)
+    return pairing.model_copy(
+        update={"string": encode_pairing(line), "url": url, "stock_url": f"{url}?token={line.token}"}
+    )
 
 
 async def details(session: Session, name: str, json_wanted: bool) -> None:
@@ -85,6 +107,7 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
                 ("Address", device.address),
                 ("Encrypted", "yes" if device.secure else ""),
                 ("Certificate", found.fingerprint),
+                ("Paired with", _accepted(found)),
                 ("Paired", moment(found.paired_at) or ("" if device.direction == "local" else "no")),
                 ("Agent", device.agent),
                 ("Extensions", ", ".join(device.features)),
@@ -192,6 +215,7 @@ async def listen(session: Session, address: str | None, unlocking: KeySource, js
                 ("URL", found.url),
                 ("Certificate", found.fingerprint),
                 ("Problem", found.problem),
+                ("Warning", found.warning),
                 ("Refused", found.refused),
             ]
         )
@@ -227,6 +251,11 @@ def _other_machine(device: Device) -> str:
     return f"{device.other_machine.words} shows the same pairing and is held"
 
 
+def _accepted(found: DeviceDetails) -> str:
+    """The certificates that the device accepts, where they are not the one that this console shows."""
+    return "" if found.accepted == [found.fingerprint] else ", ".join(found.accepted)
+
+
 def _clock(device: Device) -> str:
     if device.clock_offset_ms is None:
         return ""
@@ -234,6 +263,7 @@ def _clock(device: Device) -> str:
 
 
 app = typer.Typer(help="The devices and their health.", invoke_without_command=True)
+app.add_typer(certificates.app, name="certificate")
 
 # More than the longest pairing string; bounds the reading of endless input.
 LONGEST_LINE = 1 << 16
@@ -276,6 +306,14 @@ def pair(
             help="For a device that listens: the line it printed; - reads it from standard input.",
         ),
     ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            "--advertise",
+            metavar="HOST",
+            help="For a device that dials in: the name or address of this computer that it dials.",
+        ),
+    ] = None,
     *,
     unlocking: KeySource,
 ) -> None:
@@ -286,7 +324,8 @@ def pair(
     settings = _settings(tag, production, agent)
     line = _pasted() if string == "-" else string
     in_session(
-        context, lambda session: make_pairing(session, name, settings, line, unlocking, context.obj.json)
+        context,
+        lambda session: make_pairing(session, name, settings, line, unlocking, context.obj.json, advertise),
     )
 
 

@@ -41,9 +41,14 @@ def summary_text(run: Run) -> str:
 def cells_text(run: Run) -> str:
     """A run's cells, one a line."""
     rows = [
-        (cell.device, cell.step, tool_cell(cell.tool), words_of(cell.state), cell.note) for cell in run.cells
+        (cell.device, cell.step, tool_cell(cell.tool), words_of(cell.state), cell.note or _progress_of(cell))
+        for cell in run.cells
     ]
     return table(("DEVICE", "STEP", "TOOL", "STATE", "NOTE"), rows)
+
+
+def _progress_of(cell: Cell) -> str:
+    return "" if cell.ended_at is not None else cell.progress
 
 
 def groups_text(run: Run) -> str:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from core.aip.messages import ResultStatus
 from core.audit.checkpoint import load_public_key
 from core.audit.entries import Entry, Kind
+from core.audit.events import LateAnswerReceived
 from core.batch.run_state import result_of
 from core.cli.output import (
     as_json,
@@ -34,6 +35,7 @@ from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
 from core.errors import DeviceError, ErrorCode, ErrorInfo
 from core.fleet.models import Tool
+from core.replay.titles import NEVER_SEEN
 from core.service import exit_codes
 from core.service.console import Proof
 from core.service.pages import every_result, whole_run
@@ -165,7 +167,7 @@ async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving |
         if result.status is not ResultStatus.SKIPPED:
             say(f"\n{result_text(result)}")
     if page.entries:
-        say("\nAnswers that came too late to count (`find seq:NUMBER` shows one):")
+        say("\nAnswers that came late (`find seq:NUMBER` shows one):")
         rows = [
             (
                 one.seq,
@@ -173,7 +175,7 @@ async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving |
                 one.device or "",
                 one.step or "",
                 tool_cell(one.tool),
-                one.status or "",
+                late_answer_text(one),
             )
             for one in page.entries
         ]
@@ -220,6 +222,16 @@ async def find(session: Session, query: str, limit: int, before: int | None, jso
     say(f"\n{len(page.entries)} of {some}{page.total} entries.")
     if page.more:
         say(f"For older ones: --before {page.entries[-1].seq}")
+
+
+def late_answer_text(entry: Entry) -> str:
+    """What a late answer says, and what it changed."""
+    event = LateAnswerReceived.read(entry.body)
+    said = NEVER_SEEN if event.never_seen else entry.status or "nothing readable"
+    asked = " when asked" if event.recalled else ""
+    if event.outcome is None:
+        return f"{said}{asked}; it counts for nothing"
+    return f"{said}{asked}; now {entry.verdict}"
 
 
 def _how(entry: Entry) -> str:

@@ -25,9 +25,11 @@ import structlog
 from core.aip.pairing import Pairing, check_url, decode_pairing, encode_pairing
 from core.aip.tls import server_context
 from core.device.build import build_router
-from core.device.client import DeviceClient, Ending
+from core.device.client import DeviceClient, Ending, Timing
 from core.device.config import DeviceConfig, config_of, load_config
+from core.device.console_pins import ConsolePins
 from core.device.credentials import CredentialStore, make_private
+from core.device.device_store import DeviceStore
 from core.device.listener import DeviceListener, ListenAddress, read_address
 from core.device.router import Router
 from core.device.runtime import DeviceRuntime
@@ -151,7 +153,12 @@ def _pair(options: argparse.Namespace, trust: CredentialStore) -> int:
         raise BadInput("--pair takes the console's pairing string, or - to read it from standard input")
     pairing = _pasted() if options.pair == "-" else decode_pairing(options.pair)
     trust.save_pairing(pairing)
-    sys.stdout.write(f"Paired as {pairing.name} with {pairing.url}; start quarterdeck-device to connect.\n")
+    then = (
+        "the client that runs here connects there as soon as its present link or attempt ends"
+        if DeviceStore(options.state).others_run()
+        else "start quarterdeck-device to connect"
+    )
+    sys.stdout.write(f"Paired as {pairing.name} with {pairing.url}; {then}.\n")
     return int(Ending.DONE)
 
 
@@ -190,12 +197,25 @@ async def _run(
         raise BadInput("--connect and --listen: not both")
     link = await _link(options, config, trust, token)
     loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+
+    def stop() -> None:
+        stopped.set()
+        link.stop()
+
     for number in _ending_signals():
         with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, link.stop)
+            loop.add_signal_handler(number, stop)
     if options.token_stdin:
-        _end_with_parent(lambda: loop.call_soon_threadsafe(link.stop))
-    ending = await (link.run() if isinstance(link, DeviceListener) else link.run(once=options.once))
+        _end_with_parent(lambda: loop.call_soon_threadsafe(stop))
+    while True:
+        ending = await (link.run() if isinstance(link, DeviceListener) else link.run(once=options.once))
+        if ending is not Ending.PAIRED_ANEW or stopped.is_set():
+            break
+        # Under another name it is another device, with a router and a record of its own.
+        link = await _link(options, config, trust, token)
+        if stopped.is_set():
+            link.stop()
     _leave_threads_behind(ending)
     return int(ending)
 
@@ -230,7 +250,9 @@ async def _link(
         router = build_router(config, options.state, name)
         return await _or_closed(
             router,
-            lambda: DeviceClient(options.connect, name, router, config, token, state_dir=options.state),
+            lambda: DeviceClient(
+                options.connect, name, router, config, token, Timing.of(config.link), state_dir=options.state
+            ),
         )
     paired, listening = trust.pairing(), trust.listening()
     if paired is not None:
@@ -244,8 +266,10 @@ async def _link(
                 router,
                 config,
                 paired.token,
+                Timing.of(config.link),
                 fingerprint=paired.fingerprint,
                 state_dir=options.state,
+                pins=ConsolePins(trust, config.pinned_operators),
             ),
         )
     if listening is not None:
@@ -266,7 +290,7 @@ async def _listener(
     router = build_router(config, options.state, called)
     desk = await _or_closed(router, lambda: DeviceRuntime(called, router, config, options.state))
     try:
-        listener = DeviceListener(desk, address, token, secure)
+        listener = DeviceListener(desk, address, token, secure, Timing.of(config.link))
         await listener.start()
     except (BadInput, DeviceError):
         await desk.close()

@@ -61,7 +61,14 @@ _ON_SCREEN: tuple[tuple[Group, tuple[str, ...]], ...] = (
     (
         ui,
         (
-            *("get_ui_tree", "get_accessibility_tree", "list_windows", "click_element"),
+            *(
+                "get_ui_tree",
+                "get_accessibility_tree",
+                "wait_for_element",
+                "list_windows",
+                "activate_window",
+                "click_element",
+            ),
             *("click_point", "type_text", "press_key", "scroll"),
         ),
     ),

@@ -73,15 +73,15 @@ class Facts(BaseModel):
             # A later tool's field of this name has another form.
             return facts
 
-    def result(self, call_id: str) -> Result:
-        """The result of a call of which only these facts are known."""
+    def result(self, call_id: str | None, why: str = "") -> Result:
+        """The result of a call of which only these facts are told; `why`: where it is not a restart."""
         named = {"exit_code": self.exit_code, "undo": self.undo}
         known = {name: value for name, value in named.items() if value is not None}
-        words = _INTERRUPTED if self.cut else _NOT_KEPT
+        words = _INTERRUPTED if self.cut else why or _NOT_KEPT
         return Result(
             status=self.status,
             error=None if self.code is None else error_text(DeviceError(words, self.code)),
-            result=None if self.cut else {**known, "not_kept": _NOT_KEPT},
+            result=None if self.cut else {**known, "not_kept": why or _NOT_KEPT},
             namespace=self.namespace,
             call_id=call_id,
         )

@@ -49,6 +49,17 @@ class Undo(_Numbers):
     max_bytes: int = Field(default=512 * MEBIBYTE, ge=0)
 
 
+class Link(_Numbers):
+    """The link to the console, in seconds.
+
+    Heartbeats come every `heartbeat_s`, or more often if the console asks for it. `connect_timeout_s` bounds
+    each stage of connecting: look-up, TCP, TLS, upgrade, registration.
+    """
+
+    heartbeat_s: float = Field(default=600.0, ge=1, le=600)
+    connect_timeout_s: float = Field(default=10.0, ge=1, le=300)
+
+
 class PinnedOperator(_Section):
     """An operator whose approvals this device accepts. `public_key`: raw Ed25519, 64 hexadecimal digits."""
 
@@ -94,6 +105,7 @@ class DeviceConfig(_Section):
     tools_off: frozenset[str] = frozenset()
     limits: Limits = Limits()
     undo: Undo = Undo()
+    link: Link = Link()
     # A file with `mcpServers`, or the servers themselves; see `core.device.mcp.config`.
     mcp_servers: Path | dict[str, Any] | None = None
     # Whether operators may add servers from the console, each by a command that asks; off unless set here.

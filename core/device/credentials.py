@@ -9,9 +9,10 @@ import json
 import os
 import re
 import stat
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from core.aip.pairing import Pairing, decode_pairing, encode_pairing
+from core.aip.pairing import FINGERPRINT, Pairing, decode_pairing, encode_pairing
 from core.aip.tls import Identity, load_or_make_identity
 from core.device.listener import ListenAddress
 from core.device.system_info import registration
@@ -22,6 +23,7 @@ from core.tokens import new_token
 _PAIRING = "pairing"
 _TOKEN = "listening-token"
 _LISTENING = "listening.json"
+_SECOND_PIN = "second-pin.json"
 _SECRET = re.compile(r"[\x21-\x7e]{16,4096}")
 _ANY_ADDRESS = {"0.0.0.0", "::"}
 
@@ -44,6 +46,18 @@ def make_private(folder: Path) -> None:
         raise BadInput(f"The state folder {folder} may be written by every user; make it private (chmod 700)")
 
 
+@dataclass(frozen=True, slots=True)
+class SecondPin:
+    """The console's next certificate; `fingerprint` is empty once it was used.
+
+    `paired` is the digest of the token of the pairing that it belongs to.
+    """
+
+    paired: str
+    fingerprint: str
+    number: int
+
+
 class CredentialStore:
     """The credential files below one state folder."""
 
@@ -59,6 +73,43 @@ class CredentialStore:
         """
         self._write(_PAIRING, encode_pairing(pairing) + "\n")
         (self._folder / _LISTENING).unlink(missing_ok=True)
+        (self._folder / _SECOND_PIN).unlink(missing_ok=True)
+
+    def renew_pairing(self, before: Pairing, renewed: Pairing) -> None:
+        """Save a pairing with its console's next certificate, unless another pairing was saved meanwhile.
+
+        Raises:
+            BadInput: the state folder cannot be written.
+        """
+        if self.pairing() == before:
+            self._write(_PAIRING, encode_pairing(renewed) + "\n")
+
+    def save_second_pin(self, pairing: Pairing, pin: SecondPin) -> None:
+        """Save the next certificate of a pairing's console, unless another pairing was saved meanwhile.
+
+        Raises:
+            BadInput: the state folder cannot be written.
+        """
+        if self.pairing() == pairing:
+            self._write(_SECOND_PIN, json.dumps(asdict(pin)) + "\n")
+
+    def second_pin(self) -> SecondPin | None:
+        """The saved next certificate of the console, if any.
+
+        Raises:
+            BadInput: the file exists but cannot be used.
+        """
+        text = self._read(_SECOND_PIN)
+        if text is None:
+            return None
+        try:
+            known = json.loads(text)
+            pin = SecondPin(str(known["paired"]), str(known["fingerprint"]), int(known["number"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{self._folder / _SECOND_PIN} cannot be used; remove it") from error
+        if pin.fingerprint and not FINGERPRINT.fullmatch(pin.fingerprint):
+            raise BadInput(f"{self._folder / _SECOND_PIN} cannot be used; remove it")
+        return pin
 
     def pairing(self) -> Pairing | None:
         """The saved pairing, if any.
@@ -74,6 +125,7 @@ class CredentialStore:
         known = {"host": address.host, "port": address.port, "advertised": advertised, "name": name}
         self._write(_LISTENING, json.dumps(known) + "\n")
         (self._folder / _PAIRING).unlink(missing_ok=True)
+        (self._folder / _SECOND_PIN).unlink(missing_ok=True)
 
     def listening(self) -> tuple[ListenAddress, str | None] | None:
         """The saved address to listen on, and the advertised host; None where none was saved.
@@ -124,7 +176,8 @@ class CredentialStore:
         Raises:
             BadInput: the state folder cannot be written.
         """
-        known = [path for name in (_PAIRING, _LISTENING, _TOKEN) if (path := self._folder / name).exists()]
+        names = (_PAIRING, _SECOND_PIN, _LISTENING, _TOKEN)
+        known = [path for name in names if (path := self._folder / name).exists()]
         for path in known:
             try:
                 path.unlink(missing_ok=True)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import structlog
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
-from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
 from core import __version__
+from core.aip.chunks import CHUNK_MARK, LEAST_PART, FrameAssembler
 from core.aip.extensions import (
     FEATURE_BINARY,
+    FEATURE_CHUNKS,
     FEATURE_METRICS,
+    FEATURE_NEXT_PIN,
     FEATURE_PROGRESS,
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
@@ -26,6 +29,7 @@ from core.aip.extensions import (
 )
 from core.aip.frames import error_text, read_error_text
 from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import (
     ClientMessage,
     FrameStatus,
@@ -33,9 +37,12 @@ from core.aip.messages import (
     ServerMessage,
     read_server_frame,
 )
+from core.aip.paced_sender import FrameAbandoned, PacedSender
 from core.broken_text import valid_text, with_valid_text
 from core.device.binary_values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
 from core.device.call_log import MOST_BLOBS
+from core.device.call_records import Facts
+from core.device.config import Link
 from core.device.frame_runner import MOST_STEPS, Asker, Frame
 from core.device.frames import Received, Step, read_frame
 from core.device.fs.safe_path import shown
@@ -58,23 +65,35 @@ ANNOUNCED = (*sorted(FEATURES), "typed_errors", "parallel_observations", "observ
 _FAULTS_AT_ONCE = 100.0
 _FAULTS_PER_S = 20.0
 _SETTLE_S = 0.1
+_LEFT_OUT = "it had ended, and was cancelled while its answer was being sent"
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times in seconds. `back_off` is the range of the wait between two attempts to connect.
+    """Times in seconds.
+
+    `connect` bounds each stage of opening a connection (look-up, TCP, TLS, upgrade), `register` the wait for
+    the console's answer to the registration. A link's heartbeats come at the shorter of `heartbeat` and what
+    the console asks for. `back_off` is the range of the wait between two attempts to connect.
 
     A link that lasted `good` seconds resets this wait. `probe` is how long a connected console has to answer
     a ping when another console wants to connect.
     """
 
+    connect: float = 10.0
     register: float = 10.0
-    heartbeat: float = 20.0
+    heartbeat: float = 600.0
     ping: float = 20.0
     probe: float = 3.0
     good: float = 30.0
     back_off: tuple[float, float] = (0.2, 10.0)
     max_frame_bytes: int = 64 * 1024 * 1024
+
+    @classmethod
+    def of(cls, link: Link) -> Self:
+        """The times that device.toml sets."""
+        seconds = link.connect_timeout_s
+        return cls(connect=seconds, register=seconds, heartbeat=link.heartbeat_s)
 
     @property
     def link_limits(self) -> LinkLimits:
@@ -90,8 +109,16 @@ class Timing:
 class Session:
     """A link from its registration to its end. `features` are those agreed with this console."""
 
-    def __init__(self, connection: Connection, desk: DeviceRuntime, timing: Timing) -> None:
+    def __init__(
+        self,
+        connection: MeasuredConnection,
+        desk: DeviceRuntime,
+        timing: Timing,
+        take_pin: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        """`take_pin` takes the announcement of the console's next certificate, if this link pins one."""
         self.features: frozenset[str] = frozenset()
+        self._take_pin = take_pin
         self._connection = connection
         self._desk = desk
         self._timing = timing
@@ -101,6 +128,10 @@ class Session:
         self._asker = Asker()
         self._announcing: asyncio.Task[None] | None = None
         self._registered_with: list[Unavailable] = []
+        self._sender = PacedSender(connection)
+        self._parts = FrameAssembler(timing.max_frame_bytes, 2 * timing.max_frame_bytes)
+        # The calls whose answers are being sent, with the response ids of their frames.
+        self._answering: dict[str, str] = {}
 
     async def register(self) -> None:
         """Register with the console and wait for its answer.
@@ -150,7 +181,7 @@ class Session:
                     "platform": platform.system().lower(),
                     "quarterdeck": {
                         "version": __version__,
-                        "features": list(ANNOUNCED),
+                        "features": self._announced(),
                         # How many operators must have signed for an action; 0 where no approval is required.
                         "requires_approval": router.approvers,
                         "machine": machine_mark(),
@@ -165,6 +196,9 @@ class Session:
             ),
         )
 
+    def _announced(self) -> list[str]:
+        return [name for name in ANNOUNCED if name != FEATURE_NEXT_PIN or self._take_pin is not None]
+
     def _agree(self, answer: ServerMessage) -> None:
         ours = answer.result.get("quarterdeck") if isinstance(answer.result, dict) else None
         if ours is None:
@@ -174,9 +208,11 @@ class Session:
         except ValidationError:
             log.warning("the console's welcome cannot be read; it gets plain AIP", name=self._desk.name)
             return
-        self.features = FEATURES.intersection(welcome.features)
-        self._heartbeat_s = welcome.heartbeat_s
-        self._asker = Asker(self.features, self._progress_of if FEATURE_PROGRESS in self.features else None)
+        self.features = FEATURES.intersection(welcome.features, self._announced())
+        self._heartbeat_s = min(welcome.heartbeat_s, self._timing.heartbeat)
+        self._sender.chunked = FEATURE_CHUNKS in self.features
+        progress_of = self._progress_of if FEATURE_PROGRESS in self.features else None
+        self._asker = Asker(self.features, progress_of, self._shorten, self._take_pin)
 
     async def serve(self) -> None:
         """Serve the console's frames until the link ends.
@@ -192,16 +228,20 @@ class Session:
                 # A hosted server failed or became available during the registration.
                 self.announce_tools()
             async for data in self._connection:
-                await self._receive(data, pulse.arrival())
+                arrived = pulse.arrival()
+                if not isinstance(data, bytes) or data[:1] != CHUNK_MARK or not self._sender.chunked:
+                    await self._receive(data, arrived)
+                elif whole := await self._take_part(data):
+                    await self._receive(whole, arrived)
         finally:
             self._desk.end(self)
             heartbeat.cancel()
             pulse.stop()
 
-    async def say(self, text: str) -> None:
-        """Send a frame that may be lost if the link has ended."""
+    async def say(self, text: str, *, bulk: bool = False) -> None:
+        """Send a frame that may be lost if the link has ended; `bulk`: one of many."""
         try:
-            await self._connection.send(text)
+            await self._sender.send(text, bulk=bulk)
         except ConnectionClosed:
             return
 
@@ -218,7 +258,7 @@ class Session:
         await self.say(ToolsChanged(unavailable=rows).model_dump_json())
 
     def _progress_of(self, call_id: str) -> CallProgress:
-        return CallProgress(call_id, self._desk.tell_progress, self._desk.tasks)
+        return CallProgress(call_id, self._desk.tell_progress, self._desk.tasks, takes_s=self._sender.takes_s)
 
     async def _heartbeat(self) -> None:
         measures = FEATURE_METRICS in self.features and self._meter is not None
@@ -238,6 +278,20 @@ class Session:
                 metadata=metadata,
             )
             await self.say(beat.model_dump_json())
+
+    async def _take_part(self, part: bytes) -> bytes:
+        """Add a part to its frame; returns the frame with its last part, and nothing before."""
+        try:
+            frame = self._parts.take(part, asyncio.get_running_loop().time())
+        except DeviceError as fault:
+            # Which bytes belong together is no longer known; the console sees why, and asks what was run.
+            log.warning("link ended", reason=fault.message)
+            await self._connection.close(1002, fault.message[:100])
+            return b""
+        if (frame is None or frame.total < LEAST_PART) and not self._faults.spend(len(part)):
+            await self._too_many()
+            return b""
+        return bytes(frame.data) if frame is not None and frame.is_whole else b""
 
     async def _receive(self, data: str | bytes, arrived: float) -> None:
         try:
@@ -290,7 +344,28 @@ class Session:
             log.warning("results not sent, the link is gone", results=len(results))
 
     async def _answer(self, message: ServerMessage, results: list[Result]) -> None:
-        results = [await self._ready(result) for result in results]
+        response_id = message.response_id or ""
+        call_id = results[0].call_id if len(results) == 1 else None
+        if call_id is None or not response_id:
+            await self._send_answer(message, results)
+            return
+        self._answering[call_id] = response_id
+        try:
+            await self._send_answer(message, results)
+        except FrameAbandoned:
+            short = Facts.of(results[0]).result(call_id, _LEFT_OUT)
+            await self._send_answer(message, [short])
+        finally:
+            self._answering.pop(call_id, None)
+
+    def _shorten(self, call_id: str) -> bool:
+        """Leave out the rest of an answer that is being sent, as its caller cancelled the call."""
+        response_id = self._answering.get(call_id)
+        return response_id is not None and self._sender.abandon(response_id)
+
+    async def _send_answer(self, message: ServerMessage, results: list[Result]) -> None:
+        subject = message.response_id or ""
+        results = [await self._ready(result, subject) for result in results]
         answer = ClientMessage(
             type="command_results",
             status=message.status,
@@ -308,9 +383,9 @@ class Session:
             fault = DeviceError("An id in this frame is no Unicode text", ErrorCode.PROTOCOL_ERROR)
             await self._complain(fault, message.response_id, 0)
             return
-        await self._connection.send(said)
+        await self._sender.send(said, subject=subject)
 
-    async def _ready(self, result: Result) -> Result:
+    async def _ready(self, result: Result, subject: str) -> Result:
         """A result in the form for this console; sends its binary frames first."""
         if FEATURE_BINARY not in self.features:
             return plain(result)
@@ -321,7 +396,7 @@ class Session:
             result = await asyncio.to_thread(for_binary_peer, result, MOST_BLOBS)
         if isinstance(result, BinaryResult):
             for frame in result.blobs.values():
-                await self._connection.send(frame)
+                await self._sender.send(frame, subject=subject)
         return result
 
     async def _ask_for_session(self, message: ServerMessage) -> None:

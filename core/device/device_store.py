@@ -27,6 +27,7 @@ from typing import Literal, TypeVar, get_args
 
 import structlog
 
+from core.aip.extensions import RESULTS_KEPT_S
 from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.files import sync_folder, try_lock
@@ -39,7 +40,7 @@ SET_ASIDE = "device.db.damaged"
 # The end of the name of the database that replaces a damaged one.
 _WHOLE = ".whole"
 # A call's deadline is at most a day, and a statement's validity 10 minutes: no older row can matter.
-EXPIRY_S = 48 * 3600.0
+EXPIRY_S = RESULTS_KEPT_S
 _APPLICATION_ID = 0x51444456  # "QDDV"
 _FORMAT = 2
 # Format 1 had the same tables, and whole results in `results`.
@@ -184,6 +185,10 @@ class DeviceStore:
             return True
         finally:
             os.close(end)
+
+    def others_run(self) -> bool:
+        """Whether another client of this state folder runs now; opens and changes nothing."""
+        return any(self.is_alive(path.stem) for path in (self.folder / "clients").glob("*.lock"))
 
     def close(self) -> None:
         """Stop using the database; its rows stay."""

@@ -6,10 +6,17 @@ import asyncio
 import contextlib
 import functools
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from core.aip.extensions import CANCEL_COMMAND, FEATURE_RECALL, RECALL_COMMAND
+from core.aip.extensions import (
+    CANCEL_COMMAND,
+    FEATURE_NEXT_PIN,
+    FEATURE_RECALL,
+    NEXT_PIN_COMMAND,
+    RECALL_COMMAND,
+)
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.binary_values import BinaryResult
 from core.device.call_log import MOST_RECALLED, Call, CallLog, what_of
@@ -32,15 +39,21 @@ _SMALLEST_SHARE = 16 * 1024
 MOST_STEPS = 8192
 # Waiting frames are in memory, and each may be as large as the link allows.
 MOST_WAITING_BYTES = 128 * 1024 * 1024
-_CONTROL = (CANCEL_COMMAND, RECALL_COMMAND)
+_CONTROL = (CANCEL_COMMAND, RECALL_COMMAND, NEXT_PIN_COMMAND)
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """The features of the console that sent a frame; `progress_of` makes a `Report` if it wants progress."""
+    """The features of the console that sent a frame; `progress_of` makes a `Report` if it wants progress.
+
+    `shorten` leaves out the rest of a call's answer that is being sent; false where none is.
+    `take_pin` takes the announcement of the console's next certificate, or raises a `QuarterdeckError`.
+    """
 
     features: frozenset[str] = frozenset()
     progress_of: Callable[[str], CallProgress] | None = None
+    shorten: Callable[[str], bool] = lambda call_id: False
+    take_pin: Callable[[Mapping[str, Any]], None] | None = None
 
 
 STOCK = Asker()
@@ -246,8 +259,15 @@ class FrameRunner:
         try:
             if command.tool_name == CANCEL_COMMAND:
                 wanted = parameters.get("call_id")
-                answer = {"cancelled": isinstance(wanted, str) and self._router.executor.cancel(wanted)}
-                return _success(command, answer)
+                stopped = isinstance(wanted, str) and (
+                    self._router.executor.cancel(wanted) or asker.shorten(wanted)
+                )
+                return _success(command, {"cancelled": stopped})
+            if command.tool_name == NEXT_PIN_COMMAND:
+                if FEATURE_NEXT_PIN not in asker.features or asker.take_pin is None:
+                    raise BadInput("next_pin was not agreed on this link", ErrorCode.UNKNOWN_TOOL)
+                await asyncio.to_thread(asker.take_pin, parameters)
+                return _success(command, {"taken": True})
             if FEATURE_RECALL not in asker.features:
                 raise BadInput("recall was not agreed on this link", ErrorCode.UNKNOWN_TOOL)
             asked = parameters.get("call_ids")

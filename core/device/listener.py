@@ -25,8 +25,8 @@ from core.aip.connection import peer_of
 from core.aip.connection_failures import ListenFault, listen_failure
 from core.aip.listener import PATH, Listener
 from core.aip.pairing import is_loopback, link_url
-from core.device.client import Ending
 from core.device.device_session import Session, Timing
+from core.device.ending import Ending
 from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, DeviceError, Refused
 
@@ -100,7 +100,7 @@ class DeviceListener:
         # The gate counts connections from TCP's accept on, since a client can delay its TLS handshake.
         self._gate = ConnectionGate(self._authorise, PATH, limits, secure, lambda refused: None)
         self._listener = Listener(self._gate, self._serve, address.host, address.port, admit=self._admit)
-        self._console: ServerConnection | None = None
+        self._console: HandshakeConnection | None = None
         self._stopping = asyncio.Event()
 
     @property
@@ -162,10 +162,13 @@ class DeviceListener:
         present = self._console
         if present is None:
             return True
+        before = present.received_bytes
         try:
             async with asyncio.timeout(self._timing.probe):
                 await (await present.ping())
         except TimeoutError:
+            if present.received_bytes != before:
+                return False
             log.warning("the console does not answer any more", peer=peer_of(present))
             present.transport.abort()
         except ConnectionClosed:

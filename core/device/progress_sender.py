@@ -7,6 +7,7 @@ change more often than a console takes frames; then texts of one stream are merg
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,9 @@ Send = Callable[[str], Awaitable[None]]
 _MOST_HELD = 256 * 1024
 _FRAME_CHARACTERS = 65_536
 _MOST_BYTES_EACH = 4
+# The last text is sent only if the link carries it in a moment; the time-out is for a link that stands still.
+_MOST_TAKEN_S = 0.25
+_LAST_TEXT_S = 2.0
 # Runs of text of one stream that wait. These, the extra frames and one frame each pause stay within what a
 # console takes of one call: 200 frames at once, 50 a second (`core.aip.limits.LinkLimits`).
 _MOST_RUNS = 100
@@ -41,7 +45,16 @@ class _Run:
 class CallProgress:
     """A `Report` for one call. May be called from any thread; `close` must come before the result is sent."""
 
-    def __init__(self, call_id: str, send: Send, tasks: TaskGroupOwner, pause_s: float = 0.05) -> None:
+    def __init__(
+        self,
+        call_id: str,
+        send: Send,
+        tasks: TaskGroupOwner,
+        pause_s: float = 0.05,
+        takes_s: Callable[[int], float] = lambda size: 0.0,
+    ) -> None:
+        """`takes_s` estimates how many seconds the link takes to carry so many bytes."""
+        self._takes_s = takes_s
         self._call_id = call_id
         self._send = send
         self._tasks = tasks
@@ -74,7 +87,10 @@ class CallProgress:
             self._loop.call_soon_threadsafe(self._take, text, stream, done, total, unit)
 
     async def close(self) -> None:
-        """Send the remaining text; later reports are ignored."""
+        """Send the remaining text, as far as the link takes it at once; later reports are ignored.
+
+        The result that follows has the whole text, so a slow link does not carry it a second time.
+        """
         if self._pump is None:
             self._closed = True
             return
@@ -82,8 +98,10 @@ class CallProgress:
         pump, self._pump = self._pump, None
         pump.cancel()
         await asyncio.wait([pump])
-        while self._has_news():
-            await self._send_one()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_TEXT_S):
+                while self._has_news() and self._takes_s(self._size) < _MOST_TAKEN_S:
+                    await self._send_one()
 
     @property
     def held(self) -> int:

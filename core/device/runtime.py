@@ -27,7 +27,7 @@ class LinkSender(Protocol):
 
     features: frozenset[str]
 
-    async def say(self, text: str) -> None: ...
+    async def say(self, text: str, *, bulk: bool = False) -> None: ...
     def announce_tools(self) -> None: ...
 
 
@@ -77,7 +77,7 @@ class DeviceRuntime:
         """Send a progress frame, if a link with the feature `progress` exists now."""
         link = self._link
         if link is not None and FEATURE_PROGRESS in link.features:
-            await link.say(text)
+            await link.say(text, bulk=True)
 
     async def close(self) -> None:
         """Stop all work, wait briefly for its results to be sent, and close the record."""

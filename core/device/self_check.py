@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from core import __version__
+from core.aip.limits import MOST_ARGUMENTS_SENT, MOST_TEXT_SENT
 from core.device.config import DeviceConfig
 from core.device.credentials import CredentialStore
 from core.device.router import Router
@@ -26,6 +27,7 @@ def facts(
         "platform": f"{platform.system()} {platform.release()} ({platform.machine()})",
         "roots": [str(root) for root in config.roots],
         "limits": config.limits.model_dump(),
+        "limits_note": _beyond_console(config),
         "require_signed_approval": config.require_signed_approval,
         "approvers": config.approvers,
         "pinned_operators": [operator.name for operator in config.pinned_operators],
@@ -70,7 +72,19 @@ def report(found: dict[str, Any]) -> str:
         lines += [f"tools_off names what is not here, and so switches nothing off: {names}", ""]
     lines.append("Limits")
     lines += [f"  {key:<24}{value}" for key, value in found["limits"].items()]
+    if found["limits_note"]:
+        lines.append(f"  {found['limits_note']}")
     return "\n".join(lines) + "\n"
+
+
+def _beyond_console(config: DeviceConfig) -> str:
+    """A sentence about a limit of arguments that no console reaches; empty without one."""
+    if config.limits.max_argument_bytes <= MOST_ARGUMENTS_SENT:
+        return ""
+    return (
+        f"max_argument_bytes is more than a console sends: {MOST_ARGUMENTS_SENT:,} bytes of text for one "
+        f"command, {MOST_TEXT_SENT:,} for one argument."
+    )
 
 
 def _approvals(found: dict[str, Any]) -> str:

@@ -88,12 +88,17 @@ class ApprovalStage:
         self._stopped = stopped
 
     async def approve(
-        self, command: PreparedCommand, decision: Decision, on_stage: OnStage, judge_again: JudgeAgain
+        self,
+        command: PreparedCommand,
+        decision: Decision,
+        on_stage: OnStage,
+        judge_again: JudgeAgain,
+        on_card: Callable[[], None] = lambda: None,
     ) -> Approved | Denied | Edited:
         """Wait until it is known whether the command may be sent.
 
         `judge_again` runs the first four stages again with the present state; it makes its decision in the
-        iteration of the event loop in which it returns.
+        iteration of the event loop in which it returns. `on_card` is called when the command has a card.
 
         Raises:
             JournalUnavailable: the request for approval, or the use of a grant, could not be recorded.
@@ -108,10 +113,15 @@ class ApprovalStage:
         if not command.request.may_wait:
             words = "This call needs approval and was requested without asking; it was not run."
             return Denied(Refused(words))
-        return await self._ask(command, decision, on_stage, judge_again)
+        return await self._ask(command, decision, on_stage, judge_again, on_card)
 
     async def _ask(
-        self, command: PreparedCommand, decision: Decision, on_stage: OnStage, judge_again: JudgeAgain
+        self,
+        command: PreparedCommand,
+        decision: Decision,
+        on_stage: OnStage,
+        judge_again: JudgeAgain,
+        on_card: Callable[[], None],
     ) -> Approved | Denied | Edited:
         request, approval_id = command.request, f"a-{new_id()}"
         requested = ApprovalRequested(
@@ -148,6 +158,7 @@ class ApprovalStage:
                     openings=command.arguments.openings,
                     declared=request.secrets.places.keys(),
                     reevaluate=look_again,
+                    on_card=on_card,
                 )
             )
         except QuarterdeckError as error:

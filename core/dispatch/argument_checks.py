@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from core.aip.limits import MOST_ARGUMENTS_SENT, MOST_TEXT_SENT
 from core.commitments import SECRET_MARK
 from core.controls import program_of
 from core.errors import BadInput, ErrorCode
@@ -25,8 +26,8 @@ from core.policy.analysis.built_in_tools import PATH_ARGUMENTS
 from core.policy.constraints import Undecidable
 from core.policy.real_paths import ResolvedPaths, paths_in
 
-MOST_TEXT = 1 << 20
-MOST_TOTAL = 2 << 20
+MOST_TEXT = MOST_TEXT_SENT
+MOST_TOTAL = MOST_ARGUMENTS_SENT
 MOST_DEPTH = 64
 MOST_VALUES = 100_000
 
@@ -57,7 +58,10 @@ def check_form(parameters: dict[str, Any]) -> None:
             total += size
             if size > MOST_TEXT:
                 where = _named(place)
-                raise BadInput(f"{where} is {size:,} bytes; the most is {MOST_TEXT:,}.", ErrorCode.TOO_LARGE)
+                raise BadInput(
+                    f"{where} is {size:,} bytes; the most is {MOST_TEXT:,}, whatever a device takes.",
+                    ErrorCode.TOO_LARGE,
+                )
         if total > MOST_TOTAL:
             raise BadInput(f"The arguments are over {MOST_TOTAL:,} bytes together.", ErrorCode.TOO_LARGE)
 

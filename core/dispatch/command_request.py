@@ -42,7 +42,7 @@ class Purpose(StrEnum):
     COMMAND = "command"
     # A picture or a UI tree for the rules or the freshness check of another command (`evidence_for`).
     EVIDENCE = "evidence"
-    # A look for an operator who is deciding about a request.
+    # A look for an operator who is deciding about a request, whose call may be `evidence_for`.
     PREVIEW = "preview"
     # A small picture for the wall of live devices. No card and no comparison uses it.
     LIVE_VIEW = "live_view"
@@ -70,7 +70,8 @@ class CommandRequest:
 
     `edited_from` is the approval request in which an operator edited the arguments.
 
-    `evidence_for` is the id of the call for which evidence is taken; set for `Purpose.EVIDENCE` only.
+    `evidence_for` is the id of the call for which a picture is taken or a control is read. Evidence always
+    names it, and so does what the card of a request shows.
 
     `operators` are the persons who requested or edited the call, as proved by their keys; an empty name is a
     person without such a proof.
@@ -110,8 +111,11 @@ class CommandRequest:
     turn: Callable[[], Awaitable[None]] = _at_once
 
     def __post_init__(self) -> None:
-        if bool(self.evidence_for) is not (self.purpose is Purpose.EVIDENCE):
-            raise ValueError("Evidence names the call that it is for, and nothing else does.")
+        reads_for_another = (Purpose.EVIDENCE, Purpose.PREVIEW)
+        if self.purpose is Purpose.EVIDENCE and not self.evidence_for:
+            raise ValueError("Evidence names the call that it is for.")
+        if self.evidence_for and self.purpose not in reads_for_another:
+            raise ValueError("Only evidence and previews are for another call.")
 
     @property
     def may_wait(self) -> bool:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from core.aip.extensions import FEATURE_BINARY
@@ -31,6 +33,7 @@ from core.dispatch.approval_stage import (
 from core.dispatch.argument_checks import Roots, check_form, check_roots, may_have_paths
 from core.dispatch.arguments import PreparedCall
 from core.dispatch.call_preparer import CallPreparer
+from core.dispatch.card_views import CardViews
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.command import (
     Attempt,
@@ -65,13 +68,14 @@ from core.dispatch.entries import (
 )
 from core.dispatch.evidence import EvidenceTaker, StaleTargetError
 from core.dispatch.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
-from core.dispatch.models import Basis, CommandResult, CommandStage
+from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
 from core.dispatch.outcome import BROKEN_TEXT, conclude, failure_in, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.program_meant import with_process
 from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
+from core.dispatch.typed_echo import TYPE_TEXT, without_echo
 from core.dispatch.undone_path import UNDO_ID, undoes_a_write, undone_path
 from core.errors import BadInput, DeviceError, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
@@ -107,8 +111,13 @@ class Dispatcher:
         redactor: Redactor,
         live_secrets: LiveSecrets,
         ui_on_own_computer: bool = False,
+        on_unknown: Callable[[str, str], None] = lambda device, call_id: None,
     ) -> None:
-        """`ui_on_own_computer`: allow UI commands on the screen that shows the console itself; for tests."""
+        """`ui_on_own_computer`: allow UI commands on the screen that shows the console itself; for tests.
+
+        `on_unknown` gets the device and the id of each call that ended with an unknown outcome.
+        """
+        self._on_unknown = on_unknown
         self._own_screen = ui_on_own_computer
         self._devices = devices
         self._policy = policy
@@ -124,6 +133,11 @@ class Dispatcher:
         self._evidence = EvidenceTaker(self.dispatch, journal)
         self._running: dict[str, BasicCommandDispatcher] = {}
         self._throttle = Throttle(_AT_A_TIME)
+
+    @property
+    def cards(self) -> CardViews:
+        """What the approval cards of the waiting requests show of the screen."""
+        return self._evidence.cards
 
     @property
     def gate(self) -> Gate:
@@ -144,6 +158,10 @@ class Dispatcher:
         """Stop sending: no permit is minted or redeemed until `resume`."""
         self._stopped = why
         self._mint.halt(True)
+
+    async def close(self) -> None:
+        """End the reads for approval cards; nothing waits for an approval any more."""
+        await self._evidence.cards.close()
 
     def resume(self) -> None:
         """Allow commands to be sent again."""
@@ -257,7 +275,11 @@ class Dispatcher:
         """Carry one command through all stages. Every end, errors too, is journalled and returned."""
         started = time.perf_counter()
         for _ in range(MOST_EDITS):
-            outcome = await self._attempt(Attempt(request, started), on_stage)
+            attempt = Attempt(request, started)
+            try:
+                outcome = await self._attempt(attempt, on_stage)
+            finally:
+                self._evidence.cards.end(attempt.bound)
             if not isinstance(outcome, Edited):
                 return outcome
             request = replace(
@@ -283,9 +305,13 @@ class Dispatcher:
                 attempt.request = with_process_id
                 command = await self._prepare(attempt)
             decision = self._decide(command, attempt)
-            card = self._evidence.on_card(command)
+            named = self._evidence.named_picture(command)
             outcome = await self._approving.approve(
-                command, decision, on_stage, lambda: self._judge_again(attempt.request)
+                command,
+                decision,
+                on_stage,
+                lambda: self._judge_again(attempt.request),
+                partial(self._evidence.cards.begin, command),
             )
             match outcome:
                 case Edited():
@@ -294,7 +320,8 @@ class Dispatcher:
                     return self._refuse(attempt, error)
                 case Approved(command, decision, approval, waited_s):
                     attempt.stage, attempt.decision = CommandStage.RECORD_INTENT, decision
-            before = await self._evidence.before(command, decision, approval, card)
+            approved_at = time.monotonic() - waited_s
+            before = await self._evidence.before(command, decision, approval, named, approved_at)
             # A command under a grant may have waited for it, and then for its turn.
             if approval is not None or before or decision.grant:
                 await self._check_still_allowed(command, decision, approval, waited_s)
@@ -511,6 +538,8 @@ class Dispatcher:
     ) -> CommandResult:
         shown, device = command.shown, command.target.device
         redaction = self._redaction(command)
+        if command.tool.tool_name == TYPE_TEXT and _secrets_of(command):
+            answer = without_echo(answer)
         error, namespace = redaction.value(answer.error), redaction.value(answer.namespace)
         if error is not answer.error or namespace is not answer.namespace:
             answer = answer.model_copy(update={"error": error, "namespace": namespace})
@@ -559,6 +588,8 @@ class Dispatcher:
             # No journal entry can hold this answer. Record that it came, and why it is not stored.
             result = unusable(command.shown, decision, error, [], result.duration_ms)
             self._journal.note_late([outcome_entry(command, result)])
+        if result.verdict is Verdict.UNKNOWN and command.request.purpose is not Purpose.LIVE_VIEW:
+            self._on_unknown(result.device, result.call_id)
         return result
 
     def _refuse(self, attempt: Attempt, error: QuarterdeckError) -> CommandResult:

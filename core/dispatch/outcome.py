@@ -64,6 +64,21 @@ GUARD_CODES = frozenset(
         ErrorCode.CONTRACT_CHANGED,
     }
 )
+# Codes with which a device reports that it looked at its screen and did nothing, because the target of the
+# command was not there, could not be reached, or is another one now.
+TARGET_CODES = frozenset(
+    {
+        ErrorCode.STALE_OBSERVATION,
+        ErrorCode.CONTROL_NOT_FOUND,
+        ErrorCode.CONTROL_AMBIGUOUS,
+        ErrorCode.CONTROL_COVERED,
+        ErrorCode.CONTROL_NOT_SHOWING,
+        ErrorCode.CONTROL_DISABLED,
+        ErrorCode.PROGRAM_NOT_ANSWERING,
+        ErrorCode.KEYBOARD_ELSEWHERE,
+    }
+)
+_NOTHING_DONE = GUARD_CODES | TARGET_CODES
 # Further codes that a device may report for a command that it has started.
 _DEVICE_CODES = frozenset({ErrorCode.CANCELLED, ErrorCode.TIMEOUT})
 # Codes for a command that ran, or may have, and whose outcome the device does not know.
@@ -71,6 +86,7 @@ _UNKNOWN_OUTCOME = {
     ErrorCode.OUTCOME_UNKNOWN: Basis.DEVICE_DOES_NOT_KNOW,
     ErrorCode.BAD_RESULT: Basis.UNUSABLE_ANSWER,
 }
+_KNOWN_CODES = _NOTHING_DONE | _DEVICE_CODES | _UNKNOWN_OUTCOME.keys()
 
 
 def make_result(
@@ -237,7 +253,7 @@ def _verdict_on_error(answer: Result, error: ErrorInfo, reads: bool) -> tuple[Re
     status = ResultStatus.SKIPPED if answer.status is ResultStatus.SKIPPED else ResultStatus.FAILURE
     if error.code is ErrorCode.CANCELLED:
         return status, Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL
-    if error.code in GUARD_CODES:
+    if error.code in _NOTHING_DONE:
         return status, Verdict.REFUSED, Basis.DEVICE_REFUSED
     return status, Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE
 
@@ -251,8 +267,7 @@ def _reported_error(answer: Result, failure: str | None, reads: bool) -> ErrorIn
     if reads and error.code is ErrorCode.OUTCOME_UNKNOWN:
         # A read changes nothing, so the operator need not check the device.
         return ErrorInfo.of(ErrorCode.TIMEOUT, error.message)
-    is_known_code = error.code in GUARD_CODES or error.code in _UNKNOWN_OUTCOME or error.code in _DEVICE_CODES
-    return error if is_known_code else ErrorInfo.of(ErrorCode.TOOL_FAILED, error.message)
+    return error if error.code in _KNOWN_CODES else ErrorInfo.of(ErrorCode.TOOL_FAILED, error.message)
 
 
 def _note(stock: bool) -> str:

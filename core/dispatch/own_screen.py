@@ -66,10 +66,14 @@ def check_own_screen(command: PreparedCommand, allowed: bool) -> None:
     if _bare(tool, command.tool.namespace) in UI_ACTIONS:
         raise Refused(
             f"{device} is the computer that this console runs on: {tool} could press Approve in its window. "
-            f"So it is refused. For tests, {SETTING} = true in settings.toml allows it."
+            f"So it is refused. For tests, {SETTING} = true in settings.toml allows it.",
+            next_step="Do it on another device, or by hand; no rule of the policy allows it.",
         )
     if tool == CLOSE_APPLICATION and _closes_us(command.request.parameters):
-        raise Refused(f"{tool} would close this console itself, where its operators answer.")
+        raise Refused(
+            f"{tool} would close this console itself, where its operators answer.",
+            next_step="Close it by hand if that is wanted; no rule of the policy allows it.",
+        )
 
 
 def _bare(tool: str, namespace: str | None) -> str:

@@ -40,19 +40,17 @@ _NOISE = {"PNG": 8, "WEBP": 48, "JPEG": 48}
 class Screenshot:
     """A picture taken through the dispatcher. `parameters` take the same part of the screen again.
 
-    `left`, `top` and `scale` map its pixels to the screen. `taken` is its sequence number; 0 for a picture
-    from before the service started.
+    `left`, `top` and `scale` map its pixels to the screen.
     """
 
     blob: str
     parameters: dict[str, Any] = field(default_factory=dict)
     evidence: Evidence | None = None
-    taken: int = 0
     left: int = 0
     top: int = 0
     scale: float = 1.0
 
-    def in_picture(self, box: dict[str, Any]) -> Region | None:
+    def in_picture(self, box: Any) -> Region | None:
         """Convert a box on the screen to the picture's pixels; None if it is not a valid box."""
         try:
             x, y, width, height = (float(box[key]) for key in ("x", "y", "width", "height"))
@@ -69,6 +67,18 @@ class Screenshot:
         right, bottom = ceil((x + width - self.left) * self.scale), ceil((y + height - self.top) * self.scale)
         return Region(x=left, y=top, width=right - left, height=bottom - top)
 
+    def shown_part(self, box: Any) -> Region | None:
+        """The part of a box on the screen that the picture shows, in its pixels; None if it shows none."""
+        region = self.in_picture(box)
+        width, height = (self.evidence.width, self.evidence.height) if self.evidence else (None, None)
+        if region is None or width is None or height is None:
+            return None
+        left, top = max(0, region.x), max(0, region.y)
+        right, bottom = min(width, region.x + region.width), min(height, region.y + region.height)
+        if right <= left or bottom <= top:
+            return None
+        return Region(x=left, y=top, width=right - left, height=bottom - top)
+
 
 class Freshness(FrozenModel):
     """The comparison of a target with the card: `tiles` of the `of` tiles in `region` have changed."""
@@ -81,38 +91,26 @@ class Freshness(FrozenModel):
 
 
 class ScreenshotCache:
-    """The latest pictures of each device, and the pictures that a click can still reference."""
+    """The pictures that a click can still reference."""
 
     def __init__(self) -> None:
         self._by_ref: OrderedDict[tuple[str, str], Screenshot] = OrderedDict()
-        self._latest: dict[str, Screenshot] = {}
-        self._latest_by_operator: dict[str, Screenshot] = {}
-        self._count = 0
 
     def note(self, request: CommandRequest, result: CommandResult) -> None:
-        """Remember a returned picture. A glimpse is ignored: it is too small to compare with."""
-        if request.tool != SCREENSHOT or request.purpose is Purpose.LIVE_VIEW:
+        """Remember a returned picture that a click may reference.
+
+        A glimpse is ignored: it is too small to compare with. So is a picture for another command, whose
+        reference is shown to no caller.
+        """
+        if request.tool != SCREENSHOT or request.purpose is Purpose.LIVE_VIEW or request.evidence_for:
             return
         screenshot = screenshot_in(request, result)
         if screenshot is None:
             return
-        self._count += 1
-        screenshot = replace(screenshot, taken=self._count)
-        self._latest[request.device] = screenshot
-        if request.actor.startswith(("operator:", "window:")):
-            self._latest_by_operator[request.device] = screenshot
         if isinstance(result.result, dict) and isinstance(ref := result.result.get("observation"), str):
             self._by_ref[request.device, ref] = screenshot
             while len(self._by_ref) > _MOST_REMEMBERED:
                 self._by_ref.popitem(last=False)
-
-    def latest(self, device: str) -> Screenshot | None:
-        """The last picture of a device."""
-        return self._latest.get(device)
-
-    def latest_by_operator(self, device: str) -> Screenshot | None:
-        """The last picture of a device that an operator took."""
-        return self._latest_by_operator.get(device)
 
     def by_observation(self, device: str, ref: object) -> Screenshot | None:
         """The picture with this observation reference; None if it is not remembered."""

@@ -12,6 +12,7 @@ from core.policy.analysis.built_in_tools import RESTORE_FILE, WRITE_FILE
 
 WRITES_LOOKED_AT = 200
 UNDO_ID = "undo_id"
+_ANSWERS = f"{Kind.RESULT_RECORDED},{Kind.LATE_ANSWER_RECEIVED}"
 
 
 class Queries(Protocol):
@@ -29,7 +30,7 @@ async def undone_path(journal: Queries, device: str, undo_id: Any) -> str | None
     """The path that a write on this device was given; None if the journal's newest writes do not have it."""
     if not isinstance(undo_id, str):
         return None
-    query = f"device:{quoted(device)} tool:{WRITE_FILE} kind:{Kind.RESULT_RECORDED}"
+    query = f"device:{quoted(device)} tool:{WRITE_FILE} kind:{_ANSWERS}"
     for entry in (await journal.query(query, limit=WRITES_LOOKED_AT)).entries:
         if _result_of(entry).get("undo") != undo_id or entry.call_id is None:
             continue
@@ -41,5 +42,10 @@ async def undone_path(journal: Queries, device: str, undo_id: Any) -> str | None
 
 
 def _result_of(entry: Entry) -> dict[str, Any]:
-    told = entry.body.get("result", {}).get("result")
+    told = entry.body.get("result")
+    if entry.kind is Kind.RESULT_RECORDED:
+        told = told.get("result") if isinstance(told, dict) else None
+    elif entry.body.get("outcome") is None:
+        # A late answer that was not accepted as the command's.
+        return {}
     return told if isinstance(told, dict) else {}

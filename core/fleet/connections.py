@@ -26,34 +26,41 @@ from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
+from core.aip.link_server import CAME_BACK
 from core.aip.resumable_link import ResumableLink
 from core.audit.events import ListeningChanged
+from core.backoff import Backoff
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError, Refused
+from core.fleet.certificates import CertificateRecord, ConsoleCertificates
 from core.fleet.device_state import DeviceIdentity
 from core.fleet.doctor import Doctor
 from core.fleet.fleet import Fleet, Recorder
 from core.fleet.known_devices import DEFAULT_AGENT, KnownDevices
 from core.fleet.listen_address import ConsoleListener
+from core.fleet.lost_links import LostLinks
 from core.fleet.models import Check, Health, Listening, Machine
 from core.fleet.paired_machines import PairedMachines
 from core.fleet.registration import StockDevice, arrival_of, is_stock
 from core.fleet.rejected_connections import RejectedConnections
-from core.tasks import TaskGroupOwner
+from core.fleet.tool_catalog import LISTING_IS_LATE
+from core.tasks import TaskGroupOwner, set_within
 
 # Our device client sends a heartbeat every `heartbeat_s`; a stock client every two minutes, not configurable.
 STOCK_HEARTBEAT_S = 120.0
-STALE_AFTER_BEATS = 2.5
+STOCK_STALE_AFTER_BEATS = 2.5
+# A heartbeat that is half an interval late: with the default a pulled cable is told within 15 s.
+STALE_AFTER_BEATS = 1.5
 # Drift, and its correction by a time server, is smaller than this between two looks.
 _JUMP = timedelta(seconds=1)
 
 
-def stale_since(limits: LinkLimits, now: datetime) -> Callable[[DeviceLink], datetime]:
-    """For each link, the time since which it must have been heard at the moment `now`, or it is stale."""
-    stock = now - timedelta(seconds=STOCK_HEARTBEAT_S * STALE_AFTER_BEATS)
-    ours = now - timedelta(seconds=limits.heartbeat_s * STALE_AFTER_BEATS)
-    return lambda link: stock if is_stock(link) else ours
+def stale_after_s(link: DeviceLink, limits: LinkLimits) -> float:
+    """How many seconds a link may be silent before it is stale."""
+    if is_stock(link):
+        return STOCK_HEARTBEAT_S * STOCK_STALE_AFTER_BEATS
+    return limits.heartbeat_s * STALE_AFTER_BEATS
 
 
 class ClockJumpDetector:
@@ -83,17 +90,24 @@ COMES_BACK_WITHIN_S = 60.0
 LOOK_EVERY_S = 1.0
 # Each listing is journalled, so a device that reports changed tools without end is rate-limited.
 LISTINGS_AT_ONCE, LISTINGS_PER_S = 8.0, 0.2
+# The first and the longest pause before the tools of a device are listed again that did not list them.
+LIST_AGAIN_FIRST_S, LIST_AGAIN_LATEST_S = 2.0, 60.0
 WAITS = "waits for it to dial in"
 
 
 @dataclass(slots=True)
 class _Live:
-    """One link. `introducing` is set while its tools are listed; `listings` limits the rate of listings."""
+    """One link. `introducing` is set while its tools are listed; `listings` limits the rate of listings.
+
+    `introduced`: it was asked for its tools. `wanted` is set when the list is to be read again now.
+    """
 
     link: DeviceLink
     channel: WebSocketCommandDispatcher
     introducing: bool = False
-    again: bool = False
+    introduced: bool = False
+    wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    backoff: Backoff = field(default_factory=lambda: Backoff(LIST_AGAIN_FIRST_S, LIST_AGAIN_LATEST_S))
     listings: TokenBucket = field(default_factory=lambda: TokenBucket(LISTINGS_AT_ONCE, LISTINGS_PER_S))
 
 
@@ -119,10 +133,16 @@ class DeviceConnections:
         on_progress: Callable[[str, Progress], None],
         on_late: Callable[[str, LateAnswer], None],
         machines: Mapping[str, Machine] = MappingProxyType({}),
+        certificates: CertificateRecord | None = None,
         limits: LinkLimits = LinkLimits(),
+        *,
+        on_introduced: Callable[[str], None] = lambda name: None,
+        on_disconnected: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`machines` are those that the journal has bound pairings to.
+        """`machines` are those that the journal has bound pairings to, `certificates` what it has of those.
 
+        `on_introduced` gets the name of each device that has connected, once it was asked for its tools, and
+        `on_disconnected` that of a device whose name another machine may have from now on.
         `on_progress` gets a device's name and its progress report on a call; `on_late` its name and an
         answer that came after the console had given up on the call."""
         self._fleet = fleet
@@ -131,6 +151,8 @@ class DeviceConnections:
         self._tasks = tasks
         self._tell_progress = on_progress
         self._limits = limits
+        self._on_introduced = on_introduced
+        self._on_disconnected = on_disconnected
         self._live: dict[str, _Live] = {}
         # A device's previous link: answers that it still owes may come over the next link.
         self._previous: dict[str, DeviceLink] = {}
@@ -155,7 +177,20 @@ class DeviceConnections:
             on_tools_changed=lambda link: self._introduce_soon(link.name),
         )
         self._listener = ConsoleListener(self._authorise, self._events, tls, limits)
-        self._doctor = Doctor(self._registry, self.refusals, self.listening)
+        record = CertificateRecord() if certificates is None else certificates
+        self.certificates = ConsoleCertificates(
+            tls, record, registry, journal.note_late, lambda: self._listener.fingerprint
+        )
+        # Devices whose reason says that they do not accept this console's certificate.
+        self._other_certificate: set[str] = set()
+        self._losses = LostLinks()
+        self._doctor = Doctor(
+            self._registry,
+            self.refusals,
+            self.listening,
+            other_certificate=self.certificates.why_not_accepted,
+            flaps=self._flaps,
+        )
 
     async def start(self, address: str) -> None:
         """Show every known device, listen at `host:port`, and dial the devices that listen.
@@ -164,7 +199,14 @@ class DeviceConnections:
         """
         for known in self._registry.devices():
             self.know(known.name)
+        try:
+            self.certificates.complete()
+        except BadInput as error:
+            log.error("this console shows its earlier certificate", problem=error.message)
         await self._listener.start(address)
+        self.tell_certificates()
+        if warning := self.certificates.warning():
+            log.warning("devices cannot connect", problem=warning)
         self._try_again_if_taken()
         for known in self._registry.devices():
             self.dial(known.name)
@@ -172,7 +214,35 @@ class DeviceConnections:
 
     def listening(self) -> Listening:
         """The address at which devices dial in, or why they cannot."""
-        return self._listener.status(self.refusals.total)
+        status = self._listener.status(self.refusals.total)
+        return status.model_copy(update={"warning": self.certificates.warning()})
+
+    async def announce_certificate(self) -> None:
+        """Announce the next certificate to every connected device that has not taken it."""
+        await self.certificates.announce([live.link for live in self._live.values()])
+
+    async def switch_certificate(self, fingerprint: str) -> None:
+        """Show the next certificate from now on, once the journal has it; ends the links.
+
+        Raises:
+            BadInput: its files cannot be used; the next start of the service tries again.
+        """
+        identity = await asyncio.to_thread(self.certificates.switch, fingerprint)
+        await self._listener.show(identity, "this console shows its next certificate")
+        self.tell_certificates()
+
+    def tell_certificates(self) -> None:
+        """Say of each device that is away whether it does not accept this console's certificate."""
+        for known in self._registry.devices():
+            self._tell_certificate(known.name)
+
+    def _tell_certificate(self, name: str) -> None:
+        if why := self.certificates.why_not_accepted(name):
+            self._other_certificate.add(name)
+            self._fleet.away(name, Health.OFFLINE, why)
+        elif name in self._other_certificate:
+            self._other_certificate.discard(name)
+            self._fleet.away(name, Health.OFFLINE, WAITS)
 
     async def listen(self, address: str) -> Listening:
         """Listen at another address; devices that dialled in must reconnect.
@@ -210,6 +280,11 @@ class DeviceConnections:
         except QuarterdeckError as error:
             log.error("where it is listened could not be recorded", error=error.message, **event.body())
 
+    def link(self, name: str) -> DeviceLink | None:
+        """The present link of a device."""
+        live = self._live.get(name)
+        return live.link if live is not None else None
+
     def know(self, name: str) -> None:
         """Show a device in the fleet as the registry describes it."""
         known = self._registry.get(name)
@@ -225,11 +300,14 @@ class DeviceConnections:
         )
         why = "revoked" if not known.paired else WAITS if known.direction == "in" else "not dialled yet"
         self._fleet.know(name, identity, why)
+        self._tell_certificate(name)
 
     def forget(self, name: str) -> None:
         """Drop all data about a device; its link has ended."""
         self._lost_at.pop(name, None)
         self._previous.pop(name, None)
+        self._other_certificate.discard(name)
+        self._losses.forget(name)
         self.refusals.forget(name)
         self.machines.forget(name)
 
@@ -274,6 +352,7 @@ class DeviceConnections:
         """End a device's link and stop dialling it; `why` is shown to operators."""
         self._lost_at.pop(name, None)
         # The next device of this name may be another machine: it must not be asked about this device's calls.
+        self._on_disconnected(name)
         resumable = self._resumable.pop(name, None)
         if resumable is not None:
             resumable.close(why)
@@ -321,6 +400,9 @@ class DeviceConnections:
     async def close(self) -> None:
         """End every link and stop listening."""
         self._ending = True
+        for resumable in self._resumable.values():
+            # Calls that wait for a lost device end now, as unknown; the next service asks about them.
+            resumable.close("the console ends")
         connectors, self._connectors = self._connectors, {}
         # Concurrently: each hanging connector takes its whole timeout.
         await asyncio.gather(*map(self._stop, connectors.values()))
@@ -351,6 +433,8 @@ class DeviceConnections:
             return
         known = self._registry.get(link.name)
         self.machines.bind(link.name, link.metadata, known.paired_at)
+        self.certificates.connected(link, known)
+        self._tasks.spawn(f"tell {link.name} the certificate", self.certificates.announce([link]))
         resumable = self._resumable.setdefault(link.name, ResumableLink(link.name))
         resumable.attach(link)
         if previous := self._previous.pop(link.name, None):
@@ -380,33 +464,62 @@ class DeviceConnections:
 
     async def _introduce(self, live: _Live) -> None:
         """List a device's tools; requests that come meanwhile cause one further listing in all."""
+        live.wanted.set()
         if live.introducing:
-            live.again = True
             return
         live.introducing = True
         try:
-            while True:
+            while live.wanted.is_set() and self._is_live(live):
                 if not live.listings.spend(0):
                     await asyncio.sleep(1 / LISTINGS_PER_S)
-                live.again = False
-                await self._introduce_once(live)
-                if not live.again or self._live.get(live.link.name) is not live:
-                    return
+                live.wanted.clear()
+                listed = await self._introduce_once(live)
+                if not live.introduced:
+                    live.introduced = True
+                    self._on_introduced(live.link.name)
+                # The heartbeats of a stock device cause its next listing.
+                if not listed and not is_stock(live.link) and self._is_live(live):
+                    self._tasks.spawn(
+                        f"list the tools of {live.link.name} later", self._introduce_later(live)
+                    )
         finally:
             live.introducing = False
 
-    async def _introduce_once(self, live: _Live) -> None:
+    async def _introduce_later(self, live: _Live) -> None:
+        """List a device's tools again after a pause, unless that was wanted meanwhile."""
+        live.backoff.fail()
+        if not await set_within(live.wanted, live.backoff.wait()) and self._is_live(live):
+            await self._introduce(live)
+
+    def _is_live(self, live: _Live) -> bool:
+        return self._live.get(live.link.name) is live
+
+    def _is_late(self, live: _Live) -> None:
+        if self._is_live(live) and self._fleet.channel(live.link.name) is None:
+            self._of_no_use(live, f"its list of tools is awaited for more than {LISTING_IS_LATE:g} s")
+
+    def _of_no_use(self, live: _Live, why: str) -> None:
+        if self._is_live(live):
+            reason = f"connected, but of no use yet: {why}"
+            self._fleet.lost(live.link.name, None, reason, Health.OFFLINE)
+
+    async def _introduce_once(self, live: _Live) -> bool:
+        """List a device's tools once; false if that failed."""
         link = live.link
+        late = asyncio.get_running_loop().call_later(LISTING_IS_LATE, self._is_late, live)
         try:
             arrival = arrival_of(link, live.channel)
-            await self._fleet.arrived(link.name, arrival, lambda: self._live.get(link.name) is live)
-            if is_stock(link):
-                self._fleet.addressed(link.name, link.agent_name)
+            await self._fleet.arrived(link.name, arrival, lambda: self._is_live(live))
         except QuarterdeckError as error:
             log.warning("a device could not be taken in", device=link.name, problem=error.message)
-            if self._live.get(link.name) is live:
-                why = f"connected, but of no use yet: {error.message}"
-                self._fleet.lost(link.name, None, why, Health.OFFLINE)
+            self._of_no_use(live, error.message)
+            return False
+        finally:
+            late.cancel()
+        live.backoff.reset()
+        if is_stock(link):
+            self._fleet.addressed(link.name, link.agent_name)
+        return True
 
     def _lost(self, link: DeviceLink, reason: str) -> None:
         live = self._live.get(link.name)
@@ -421,7 +534,17 @@ class DeviceConnections:
         health = Health.RECONNECTING if comes_back else Health.OFFLINE
         if known is not None and comes_back and known.direction == "in":
             self._lost_at[link.name] = asyncio.get_running_loop().time()
+        if comes_back and (link.broke or reason == CAME_BACK):
+            idle_s = max(0.0, (datetime.now(UTC) - link.last_heard).total_seconds())
+            self._losses.lost(link.name, idle_s, asyncio.get_running_loop().time())
+        if flaps := self._flaps(link.name):
+            log.warning("a link flaps", device=link.name, problem=flaps)
+            reason = f"{reason}; {flaps}"
         self._fleet.lost(link.name, live.channel, reason, health)
+
+    def _flaps(self, name: str) -> str:
+        """What the losses of a device's links have in common; empty if they are few."""
+        return self._losses.words(name, asyncio.get_running_loop().time())
 
     def _on_connector(self, name: str, status: ConnectorStatus) -> None:
         if status.state is not ConnectorState.WAITING or name not in self._connectors:
@@ -464,14 +587,14 @@ class DeviceConnections:
 
     def look(self, now: datetime, clock: float) -> None:
         """Mark devices that are stale or have not come back at `now` (`clock` by the loop's clock)."""
-        since = stale_since(self._limits, now)
         for name, live in self._live.items():
-            heard = live.link.last_heard
-            if heard < since(live.link):
+            heard, patience_s = live.link.last_heard, stale_after_s(live.link, self._limits)
+            if now - heard > timedelta(seconds=patience_s):
                 stamp = heard.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-                self._fleet.went_quiet(name, stamp, "connected, but its heartbeats do not come")
+                self._fleet.went_quiet(name, stamp, f"connected, but nothing was heard for {patience_s:g} s")
             elif self._fleet.is_stale(name):
                 self._fleet.heard(name)
         for name in [name for name, gone in self._lost_at.items() if clock - gone > COMES_BACK_WITHIN_S]:
             del self._lost_at[name]
-            self._fleet.away(name, Health.OFFLINE, self._fleet.get(name).reason)
+            why = self.certificates.why_not_accepted(name) or self._fleet.get(name).reason
+            self._fleet.away(name, Health.OFFLINE, why)

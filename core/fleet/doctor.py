@@ -9,28 +9,29 @@ probe. For a device that dials in, the console can only examine its own listener
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.frames import CloseCode
 
 from core import __version__
+from core.aip.acceptor import AT_TLS
 from core.aip.connection import open_connection
-from core.aip.connection_failures import DialFault, StrangerListens, dial_failure, peer_text
+from core.aip.connection_failures import MTU_HINT, DialFault, StrangerListens, dial_failure, peer_text
 from core.aip.connector import DialAddress
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
+from core.aip.measured_connection import MeasuredClientConnection
 from core.aip.messages import read_client_frame
 from core.aip.registration import CLAIMS, WRONG_NAME
-from core.aip.resolve import FOR_ONE_OF_SEVERAL_S, addresses_of
+from core.aip.resolve import Address, addresses_of, first_connection
 from core.aip.tls import fingerprint_of, pinned_client_context
+from core.aip.transfers import kilobytes
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import UNLISTED, Check, CheckName, CheckState, Device, Health, Listening, Refusal
@@ -63,9 +64,9 @@ class Probe:
     host: str = field(init=False)
     port: int = field(init=False)
     secure: bool = field(init=False)
-    connection: ClientConnection | None = None
-    asking: ClientConnection | None = None
-    addresses: list[str] = field(default_factory=list)
+    connection: MeasuredClientConnection | None = None
+    asking: MeasuredClientConnection | None = None
+    addresses: list[tuple[int, Address]] = field(default_factory=list)
     address: str = ""
 
     def __post_init__(self) -> None:
@@ -74,9 +75,9 @@ class Probe:
         self.host = parts.hostname or ""
         self.port = parts.port or (443 if self.secure else 80)
 
-    def ask(self, *args: Any, **kwargs: Any) -> ClientConnection:
+    def ask(self, *args: Any, **kwargs: Any) -> MeasuredClientConnection:
         """Create the connection for the WebSocket handshake."""
-        self.asking = ClientConnection(*args, **kwargs)
+        self.asking = MeasuredClientConnection(*args, **kwargs)
         return self.asking
 
     @property
@@ -98,33 +99,24 @@ class Probe:
 async def resolve(probe: Probe) -> str:
     """Resolve the host's addresses."""
     try:
-        rows = await addresses_of(probe.host, probe.port)
+        probe.addresses = await addresses_of(probe.host, probe.port)
     except (OSError, UnicodeError) as error:
         raise CheckFailed(
             f"No address is known for {probe.host} ({dial_failure(error).detail}).",
             "Check the name's spelling and this computer's DNS, or pair with the address in numbers.",
         ) from error
-    probe.addresses = list(dict.fromkeys(str(address[0]) for _, address in rows))
-    return f"{probe.host} is {', '.join(sorted(probe.addresses))}."
+    found = {str(address[0]) for _, address in probe.addresses}
+    return f"{probe.host} is {', '.join(sorted(found))}."
 
 
 async def reach(probe: Probe) -> str:
-    """Open and close a TCP connection; the next checks use the first address that accepts it."""
-    *others, last = probe.addresses or [probe.host]
-    for probe.address in others:
-        with contextlib.suppress(OSError):
-            async with asyncio.timeout(FOR_ONE_OF_SEVERAL_S):
-                return await _reached(probe)
-    probe.address = last
+    """Open and close a TCP connection; the next checks use the address that accepted it first."""
     try:
-        return await _reached(probe)
+        accepted = await first_connection(probe.addresses)
     except OSError as error:
         raise _unreachable(probe, error) from error
-
-
-async def _reached(probe: Probe) -> str:
-    _, writer = await asyncio.open_connection(probe.address, probe.port)
-    await _end(writer)
+    with accepted:
+        probe.address = str(accepted.getpeername()[0])
     return f"{probe.where} takes connections."
 
 
@@ -174,8 +166,7 @@ async def knock(probe: Probe) -> str:
             tls=context,
             address=probe.address,
             user_agent_header=None,
-            # `websockets` types this stricter than asyncio, which needs only a protocol factory.
-            create_connection=cast(Any, probe.ask),
+            make=probe.ask,
         )
     except InvalidHandshake as error:
         raise _not_let_in(probe, error) from error
@@ -292,7 +283,10 @@ _TOO_LATE = {
         "Nothing answered",
         "The device may be off or behind a firewall that swallows connections; check it from there.",
     ),
-    "tls": ("The TLS handshake did not end", "Something that is no device client may listen there."),
+    "tls": (
+        "The TLS handshake did not end",
+        f"Something that is no device client may listen there. Or: {MTU_HINT}.",
+    ),
     "token": (
         "The request for a link was not answered",
         "Its client hangs, or something else listens there.",
@@ -316,15 +310,28 @@ class Doctor:
         refusals: RejectedConnections,
         listening: Callable[[], Listening],
         within_s: float = CHECK_WITHIN_S,
+        other_certificate: Callable[[str], str] = lambda name: "",
+        flaps: Callable[[str], str] = lambda name: "",
     ) -> None:
-        """`within_s` bounds each check."""
+        """`other_certificate` says of a device that it does not accept this console's certificate, `flaps`
+        what the recent losses of its links have in common. `within_s` bounds each check.
+        """
         self._registry = registry
         self._refusals = refusals
         self._listening = listening
+        self._other_certificate = other_certificate
+        self._flaps = flaps
         self._within_s = within_s
 
     async def examine(self, device: Device, link: DeviceLink | None) -> list[Check]:
         """Run every check that applies to this device."""
+        checks = await self._checks_of(device, link)
+        if flaps := self._flaps(device.name):
+            next_step = "See what is between (a firewall, address translation, a VPN, a poor radio link)."
+            checks.append(_failed("flapping", f"It was {flaps}.", next_step))
+        return checks
+
+    async def _checks_of(self, device: Device, link: DeviceLink | None) -> list[Check]:
         known = self._registry.find(device.name)
         if known is None:
             process = _of_this_computer(device)
@@ -339,25 +346,29 @@ class Doctor:
                 _machine_of(device),
                 _protocol_of(link, device),
                 *_version_of(link),
-                _tools_of(device),
+                _tools_of(device, link),
                 *_clock(device),
             ]
         if known.direction == "out":
             return [*await self._dialled(known), *_held(device)]
-        checks = [self._listens(), self._refused(device, known), _heard(device, known), *_clock(device)]
-        return [*checks, *_held(device)]
+        checks = [self._listens(), *self._certificate(known), self._refused(device, known)]
+        return [*checks, _heard(device, known, self._listening().url), *_clock(device), *_held(device)]
 
     async def _ping(self, link: DeviceLink) -> Check:
         started = time.perf_counter()
+        before = link.received_bytes
+        connected = f"It is connected from {link.peer}"
         try:
             took = await link.ping(self._within_s)
         except DeviceError as error:
-            return _failed(
-                "reach", error.message, "The link hangs: reconnect, or restart its client.", started
-            )
-        return _passed(
-            "reach", f"It is connected from {link.peer} and answers in {took * 1000:.1f} ms.", started
-        )
+            if not (link.is_open and (came := link.received_bytes - before)):
+                return _failed(
+                    "reach", error.message, "The link hangs: reconnect, or restart its client.", started
+                )
+            rate = f"{kilobytes(came)} kB in {self._within_s:g} s"
+            return _passed("reach", f"{connected} and sends: {rate}, and its answer waits behind.", started)
+        under_way = "".join(f"; it {transfer.words}" for transfer in link.transfers)
+        return _passed("reach", f"{connected} and answers in {took * 1000:.1f} ms{under_way}.", started)
 
     async def _dialled(self, known: KnownDevice) -> list[Check]:
         again = f"Pair {known.name} again with the string it prints."
@@ -400,6 +411,23 @@ class Doctor:
         how = "with TLS" if heard_at.secure else "without TLS, for this computer only"
         return _passed("listening", f"Devices can dial {heard_at.url}, {how}.")
 
+    def _certificate(self, known: KnownDevice) -> list[Check]:
+        """A failed check if the device was paired with another certificate than this console's."""
+        why = self._other_certificate(known.name)
+        if not why:
+            return []
+        closed = [one for one in self._refusals.newest() if AT_TLS in one.reason.lower() and not one.name]
+        seen = f" {_sentence_of(closed[0])}" if closed else ""
+        return [
+            _failed(
+                "tls",
+                f"It was {why}.{seen}",
+                f"Pair it again: quarterdeck pair {known.name}, and paste the new line on the device; its "
+                "client takes it without a restart. Or put the earlier certificate back (keys/tls in the "
+                "home). Next time, renew by quarterdeck devices certificate renew.",
+            )
+        ]
+
     def _refused(self, device: Device, known: KnownDevice) -> Check:
         """The last rejected connection in this device's name since it was paired and last heard.
 
@@ -421,7 +449,8 @@ class Doctor:
         return _passed("refused", "No attempt was refused.")
 
 
-def _heard(device: Device, known: KnownDevice) -> Check:
+def _heard(device: Device, known: KnownDevice, url: str) -> Check:
+    """When a device that dials in was last heard; `url` is where devices can dial this console now."""
     if device.last_heard is None:
         return _failed(
             "heard",
@@ -433,8 +462,9 @@ def _heard(device: Device, known: KnownDevice) -> Check:
     return _failed(
         "heard",
         finding + reason,
-        f"See on the device whether its client runs and reaches this console; it was paired at "
-        f"{known.paired_at[:19].replace('T', ' ')} UTC.",
+        f"See on the device whether its client runs and reaches {url or 'this console'}; it was paired at "
+        f"{known.paired_at[:19].replace('T', ' ')} UTC. If this console had another address then, the device "
+        f"dials that one still: pair it again (quarterdeck pair {known.name}).",
     )
 
 
@@ -459,14 +489,17 @@ def _machine_of(device: Device) -> Check:
     return Check(name="machine", state=CheckState.SKIPPED, found=finding)
 
 
-def _tools_of(device: Device) -> Check:
+def _tools_of(device: Device, link: DeviceLink | None = None) -> Check:
     """Whether the device's tools are listed; names hosted servers that are not ready, with the reason."""
     if device.health not in _ANSWERS:
+        # Before the first list, only the link knows which client it is.
+        stock = not (device.features if link is None else isinstance(link.metadata.get("quarterdeck"), dict))
         next_step = (
             "Start the MCP server of its agent on the device, or name another agent: quarterdeck devices set "
             f"{device.name} --agent AGENT. Then: quarterdeck devices reconnect {device.name}."
-            if not device.features
-            else f"See the log of its client, then: quarterdeck devices reconnect {device.name}."
+            if stock
+            else "Its tools are asked for again while the link lives. See the log of its client; to ask now: "
+            f"quarterdeck devices reconnect {device.name}."
         )
         return _failed("tools", f"{_bounded(device.reason) or 'Its tools are not listed'}.", next_step)
     servers = [row for row in device.unavailable if row.reason.startswith(HOSTED) or row.tool == UNLISTED]
@@ -556,6 +589,17 @@ _KINDS: tuple[tuple[str, CheckName, str], ...] = (
         "token",
         "token",
         "Pair {name} again and paste the new string on the device: what it shows is not accepted.",
+    ),
+    (
+        AT_TLS,
+        "tls",
+        "Its client may know another certificate of this console than it shows now: its log says so. Then "
+        "pair it again: quarterdeck pair {name}.",
+    ),
+    (
+        "did not finish its tls handshake",
+        "tls",
+        "Its client hangs, or large packets are lost on the way: " + MTU_HINT + ".",
     ),
     ("origin", "browser", "A web page tried to connect; nothing has to be done for {name}."),
     ("tls", "tls", "Its client does not speak TLS as this console does; pair it again with a fresh string."),

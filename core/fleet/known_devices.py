@@ -51,9 +51,11 @@ _AGENT = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 class KnownDevice(FrozenModel):
     """One known device. `agent` is the name by which a stock client is addressed; empty to detect it.
 
-    For a device that dials in, `token_sha256` is the digest of the token that it presents. For a device that
-    is dialled, `dial_token_sha256` is the digest of the token that the console presents, and `fingerprint` is
-    the SHA-256 of its certificate. `paired_at` is the time of the journal entry and identifies the pairing.
+    For a device that dials in, `token_sha256` is the digest of the token that it presents, and
+    `certificate_sha256` that of the certificate of this console that it pinned; empty without TLS. For a
+    device that is dialled, `dial_token_sha256` is the digest of the token that the console presents, and
+    `fingerprint` is the SHA-256 of its certificate. `paired_at` is the time of the journal entry and
+    identifies the pairing.
     """
 
     name: str
@@ -65,6 +67,7 @@ class KnownDevice(FrozenModel):
     fingerprint: str = ""
     token_sha256: str = Field(default="", pattern=_SHA256)
     dial_token_sha256: str = Field(default="", pattern=_SHA256)
+    certificate_sha256: str = Field(default="", pattern=_SHA256)
     paired_at: str = ""
     revoked_at: str | None = None
 

@@ -141,6 +141,21 @@ class ConsoleListener:
             raise
         self._address, self._problem = address, ""
 
+    async def show(self, identity: Identity, reason: str) -> None:
+        """Show another certificate from now on, and end the links.
+
+        Raises:
+            BadInput: certificate and key cannot be used together.
+        """
+        if self._server is not None and self._identity is not None:
+            await self._server.show(identity, reason)
+            self._identity = identity
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the certificate that devices see; empty without TLS."""
+        return self._identity.fingerprint if self._identity is not None else ""
+
     def status(self, refused: int) -> Listening:
         """The present address and problem; `refused` is passed on."""
         server = self._server
@@ -148,7 +163,7 @@ class ConsoleListener:
             address=self._address,
             url=self._url(server) if server is not None else "",
             secure=self._identity is not None,
-            fingerprint=self._identity.fingerprint if self._identity is not None else "",
+            fingerprint=self.fingerprint,
             problem=self._problem,
             refused=refused,
         )

@@ -369,12 +369,17 @@ class HealthChange(FrozenModel):
 
 
 class DeviceDetails(FrozenModel):
-    """The data of the device page; lists are oldest first."""
+    """The data of the device page; lists are oldest first.
+
+    `fingerprint` is the certificate of the listening side: the device, or this console. `accepted` are the
+    certificates of this console that a device accepts.
+    """
 
     device: Device
     history: list[HealthChange] = Field(default_factory=list)
     refusals: list[Refusal] = Field(default_factory=list)
     fingerprint: str = ""
+    accepted: list[str] = Field(default_factory=list)
     paired_at: str | None = None
 
 
@@ -387,8 +392,8 @@ class CheckState(StrEnum):
 
 
 CheckName = Literal[
-    "address", "browser", "clock", "dns", "duplicate", "heard", "listening", "machine", "name", "pairing",
-    "process", "protocol", "reach", "refused", "tls", "token", "tools", "version",
+    "address", "browser", "clock", "dns", "duplicate", "flapping", "heard", "listening", "machine", "name",
+    "pairing", "process", "protocol", "reach", "refused", "tls", "token", "tools", "version",
 ]  # fmt: skip
 
 
@@ -402,12 +407,37 @@ class Check(FrozenModel):
     took_ms: float = 0.0
 
 
+class DeviceCertificates(FrozenModel):
+    """The certificates of this console that a device accepts, the oldest first; none where it is not known.
+
+    `takes_present` is true where it is not known. `why`: why it has not taken the next certificate.
+    """
+
+    device: str
+    accepted: list[str] = Field(default_factory=list)
+    takes_present: bool = True
+    takes_next: bool = False
+    why: str = ""
+
+
+class Certificates(FrozenModel):
+    """This console's certificate and the next one (SHA-256), empty if there is none, and who accepts them."""
+
+    present: str = ""
+    next: str = ""
+    devices: list[DeviceCertificates] = Field(default_factory=list)
+
+
 class Listening(FrozenModel):
-    """The address at which this console listens for devices; `problem` is why it does not listen."""
+    """The address at which this console listens for devices; `problem` is why it does not listen.
+
+    `warning` names the devices that do not accept the certificate of this console.
+    """
 
     address: str
     url: str = ""
     secure: bool = False
     fingerprint: str = ""
     problem: str = ""
+    warning: str = ""
     refused: int = 0

@@ -69,15 +69,18 @@ class ThisComputer:
         on_progress: Callable[[str, Progress], None],
         on_refused: Callable[[RefusedAttempt], None],
         on_late: Callable[[str, LateAnswer], None],
+        on_introduced: Callable[[str], None] = lambda name: None,
     ) -> None:
         """`closed_paths`: paths that the device's file tools may never touch, such as the home itself.
 
         `config` returns the limits in force, or raises `BadInput` if device.toml is broken. The device never
-        reads the file, which may be changed at any time.
+        reads the file, which may be changed at any time. `on_introduced` is called when the device's process
+        has connected and its tools are known.
         """
         self._tell_progress = on_progress
         self._on_refused = on_refused
         self._on_late = on_late
+        self._on_introduced = on_introduced
         self._fleet = fleet
         self._gate = gate
         self._state_dir = state_dir
@@ -96,6 +99,11 @@ class ThisComputer:
     def pid(self) -> int | None:
         """The PID of the device client's process; None while it does not run."""
         return self._process.pid if self._process is not None else None
+
+    @property
+    def link(self) -> DeviceLink | None:
+        """The present link to the device client's process."""
+        return next(reversed(self._channels), None)
 
     async def start_in_process(self) -> None:
         """Offer the device client's tools from this process.
@@ -297,6 +305,7 @@ class ThisComputer:
         except QuarterdeckError as error:
             self._fleet.lost(NAME, channel, error.message, Health.OFFLINE)
             return
+        self._on_introduced(NAME)
         while link in self._channels:
             try:
                 self._fleet.heard(NAME, await link.ping() * 1000)

@@ -111,7 +111,11 @@ def _parts(infos: list[ToolInfo]) -> Iterator[list[ToolInfo]]:
         yield part
 
 
-LISTING_TIMEOUT = 15.0
+# Seconds. A device with our client may be behind a slow line: its list is waited for long after the device
+# is shown as of no use yet. A stock device takes no other command while it is asked.
+LISTING_IS_LATE = 15.0
+LISTING_TIMEOUT = 240.0
+STOCK_LISTING_TIMEOUT = 15.0
 # Bytes. A larger definition is pinned too, but is not stored, so a later change cannot show it.
 LARGEST_KEPT = 256 * 1024
 # Tool names that one device may ever have had, so that a device that invents names cannot fill the disk.
@@ -466,7 +470,7 @@ class ToolCatalog:
             self._journal.note(sent)
         started = time.perf_counter()
         try:
-            infos = await channel.list_tools(LISTING_TIMEOUT)
+            infos = await channel.list_tools(LISTING_TIMEOUT if ours else STOCK_LISTING_TIMEOUT)
         except QuarterdeckError as error:
             if again:
                 self._journal.note(sent)

@@ -12,16 +12,22 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         "7fe79d76c8e061f9e619cddf5775adbcf46ae451bbfb9f3b5ecbd9fc59181392",
         # Takes app_root_name.
         "c82d341a566efb8719b67675c81b5dce7d2271eaba641d7689f38e43a179d61b",
+        # Searches, and leaves out what is not showing.
+        "49f53753dec819c2a53ff33da164570b3f3f1ea712680a4554d5d2975b85bb09",
     ),
     "list_windows": (
         "628ee01a1eb9aa1c50c14c8089c70ab8af091642bb5f836b8953078581d6ff32",
         # Takes app_root_name.
         "cb5d76e3497eeb6983404e46974d2bd95b1f0d6411b3488475d3390fc05ad08d",
+        # Says minimized and workspace.
+        "d8d968750ee5d5993c401659899f0d817e6a21fbe408ce3418d853587145252f",
     ),
     "click_element": (
         "6323d28b5036901a30d73b0f8af0c5bb8ef042f40fdc7112b71fc52617ac3dc2",
         # Takes app_root_name.
         "3f8443aab8573a82f7a66c0565d1d821240e7b454c7a54a1949bcb0f9c1d631d",
+        # Takes window_id, and says window, control and what was seen.
+        "faed7b2481d64f88da0e8245d77f99def4c4a978bd5cd9266765343a2ef6568c",
     ),
     "close_application": (
         "d12391f72623054b170f5819967bb4fd8ce1fd37c619d1710e2d001bd5c74b34",
@@ -47,11 +53,33 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         # Reports disks and their controllers.
         "3cd619117bc2291072d7bb062674cf3f2d0ad7ab837f2aff4d788d22476793ea",
     ),
-    "get_accessibility_tree": ("180a522a275a908900680a6c9056d6d6d9d00dffcc9c631d663566bbcf01f87c",),
-    "click_point": ("642dbab4155f0efa5880f3952df5487f976af4af67c859fbcb03089d295886a9",),
-    "type_text": ("712a1efc6b9f0706d75e35f742e6b2477327f20392afee51a68b0a299bc81a28",),
-    "press_key": ("c603112ecfeedcdeadf67b719efe6d3260ed67db8edd35dfc8bbf6774fd8e28f",),
-    "scroll": ("6bdf80ff41ac38b7fdf4370ee6a9ebd6e2a0837ad4c15cc53487aa3d1da36f51",),
+    "get_accessibility_tree": (
+        "180a522a275a908900680a6c9056d6d6d9d00dffcc9c631d663566bbcf01f87c",
+        # Searches, and leaves out what is not showing.
+        "423c1edf7798945687ec146e354feef4918fb93521424073dad4da4152b681a8",
+    ),
+    "wait_for_element": ("b1d5fc62383392f099d14065efdc02798d10335bc80652c6e087a0b6ad6d45b4",),
+    "click_point": (
+        "642dbab4155f0efa5880f3952df5487f976af4af67c859fbcb03089d295886a9",
+        # Says the window.
+        "aa36bf50b0fa5f503bbeb56f97abfef9334837622ef42f1a95aa05814321b1d8",
+    ),
+    "type_text": (
+        "712a1efc6b9f0706d75e35f742e6b2477327f20392afee51a68b0a299bc81a28",
+        # Takes window_id and process_name, and says what stands there.
+        "f61ccce05b907591eb0994c4fba56f30e4ba44734af0976e6bc05d2acb0a66cb",
+    ),
+    "press_key": (
+        "c603112ecfeedcdeadf67b719efe6d3260ed67db8edd35dfc8bbf6774fd8e28f",
+        # Takes window_id and process_name, and says window and control.
+        "b556899bce86197f4629505857888eb9957bb8e91381b19956685a90bd318932",
+    ),
+    "scroll": (
+        "6bdf80ff41ac38b7fdf4370ee6a9ebd6e2a0837ad4c15cc53487aa3d1da36f51",
+        # Takes window_id and process_name, and says window and control.
+        "7a4ac57430e6b15ce091dbd0293749d1c3a8ff18fc5b19e81e3055228118783c",
+    ),
+    "activate_window": ("965324fc471c0b3a4d775bd41f570c9fe46d75d837bc4f1f5ac602689d6244fc",),
     "list_tools": ("a3dd1e0913878fc6d1845a0cfb469ee685ec729161258d404c5bb296ce444607",),
     "get_mcp_tools": ("7f0c62d2bb8a6e794218727094960491ce85ae53d685c24dbd9aff33893abbfa",),
     "launch_application": ("50e05c3b2337cf4ba9d14bae9fcc4627e7d4df5f18d03e0aa3473dfac0647990",),
@@ -67,7 +95,11 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         "3e3e32f650057a3977b7cd06ba3f3451429d8fb08b259d355897d382c4db3250",
     ),
     "shell_execute_read": ("2c61ce544e834860d1e89f68f5342f8c76c63e1e64dd3af79ac7d5463972d536",),
-    "screenshot": ("11dc76a35f81949dc9b4b5dbeed905683e7f98451a80d1491b53d9e0f8a56d09",),
+    "screenshot": (
+        "11dc76a35f81949dc9b4b5dbeed905683e7f98451a80d1491b53d9e0f8a56d09",
+        # Says of windows whether they are minimized, and their workspace.
+        "f60347972154c24e506c6ed8f2cfeedf33edccb2db159efae886fb51aa8a4407",
+    ),
     "EXEC_CLI": (
         "4a88522213db57ab707c527215297f2aa45252cbdf15c7a8b2eec6767b86f963",
         # Takes env.

@@ -234,7 +234,9 @@ class Agents:
         if any(other != name and other.lower() == name.lower() for other in self._by_name):
             raise BadInput(f"An agent's name differs from {name!r} by the size of letters alone.")
         if name not in self._by_name and len(self._by_name) >= MOST_AGENTS:
-            raise Refused(f"There are {MOST_AGENTS} agents already.")
+            raise Refused(
+                f"There are {MOST_AGENTS} agents already.", next_step="Revoke one that is not used any more."
+            )
 
     def put(self, agent: Agent, token_sha256: str, operator: str = "") -> None:
         """Add an agent that this operator has signed, or replace its settings and token.

@@ -41,7 +41,7 @@ async def find_in_results(
     numbers: list[list[int]] = [[] for _ in wanted]
     not_searched, left = 0, MOST_BYTES
     for entry in entries:
-        if entry.kind not in (Kind.RESULT_RECORDED, Kind.COMMAND_REFUSED):
+        if entry.kind not in (Kind.RESULT_RECORDED, Kind.LATE_ANSWER_RECEIVED, Kind.COMMAND_REFUSED):
             continue
         missing = set(range(len(wanted)))
         for inline, blob, size in _texts(entry.body.get("result")):

@@ -46,6 +46,8 @@ _PLAIN: dict[Kind, str] = {
     Kind.LOSS_ACCEPTED: "A loss of entries was accepted",
     Kind.JOURNAL_RECOVERED: "The journal was recovered",
     Kind.LISTENING_CHANGED: "Where devices dial in was changed",
+    Kind.CERTIFICATE_MADE: "The next certificate was made",
+    Kind.CERTIFICATE_SWITCHED: "The console shows its next certificate",
     Kind.TRUST_ADOPTED: "What an earlier version trusted was taken over",
     Kind.POLICY_SAVED: "The policy was changed",
     Kind.SETTINGS_ACCEPTED: "The settings were accepted",
@@ -68,6 +70,7 @@ _OF_ENTRY: dict[Kind, str] = {
     Kind.DEVICE_REFUSED: "{device} was refused",
     Kind.DEVICE_PAIRED: "{device} was paired",
     Kind.DEVICE_BOUND: "{device} was bound to a machine",
+    Kind.CERTIFICATE_TAKEN: "{device} accepts a certificate of this console",
     Kind.DEVICE_REVOKED: "{device} was revoked",
     Kind.DEVICE_FORGOTTEN: "{device} was forgotten",
     Kind.DEVICE_SET: "{device} was changed by {actor}",
@@ -97,9 +100,10 @@ _OF_ENTRY: dict[Kind, str] = {
     Kind.COMMAND_SENT: "{tool} was sent to {device}",
     Kind.PROGRESS_REPORTED: "{device} reports progress of {tool}",
     Kind.RESULT_RECORDED: "{tool} answered",
-    Kind.LATE_ANSWER_RECEIVED: "{device} answered {tool} too late",
+    Kind.LATE_ANSWER_RECEIVED: "{device} answered {tool} late",
 }
 
+NEVER_SEEN = "it never saw the command and refuses it from now on"
 _WITHDRAWN = "The request for {tool} was withdrawn"
 _ANSWERS = {"allow": "allowed", "ask": "an operator is asked", "deny": "denied"}
 
@@ -132,9 +136,12 @@ def _more(entry: Entry, event: Event) -> str:
             return _error_in(result) or problem or entry.verdict or ""
         case CommandRefused(result=result):
             return _error_in(result) or entry.verdict or ""
-        case LateAnswerReceived(problem=problem, error=error):
-            words = (word for word in (problem, error, entry.status) if isinstance(word, str) and word)
-            return next(words, "")
+        case LateAnswerReceived(problem=problem, error=error, never_seen=never_seen):
+            outcome = event.outcome or {}
+            told = _error_in(outcome) or (NEVER_SEEN if never_seen else "")
+            words = (word for word in (problem, told, error, entry.status) if isinstance(word, str) and word)
+            how = next(words, "")
+            return how if outcome else f"{how}; it counts for nothing".lstrip("; ")
         case ApprovalExpired(state="withdrawn", reason=reason):
             return reason
         case ApprovalDenied(signed=signed):

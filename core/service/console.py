@@ -28,6 +28,7 @@ from core.batch.undo_plan import UndoPlan
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.fleet.models import (
+    Certificates,
     Check,
     ContractChange,
     Device,
@@ -177,6 +178,24 @@ class DevicesApi(Protocol):
     @rpc("listen", OPERATORS)
     async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
         """Listen at `host:port` from now on; written to settings.toml. Beyond loopback: TLS, and signed."""
+
+    @rpc("certificates", OPERATORS)
+    async def certificates(self) -> Certificates:
+        """This console's certificate, the next one, and which devices accept which."""
+
+    @rpc("renew_certificate", OPERATORS, answer_within=60.0)
+    async def renew_certificate(self, signed: SignedChange | None = None) -> Certificates:
+        """Make the next certificate and announce it to the connected devices. Signed.
+
+        If there is a next certificate already, it is announced again, unsigned.
+        """
+
+    @rpc("switch_certificate", OPERATORS, answer_within=60.0)
+    async def switch_certificate(self, anyway: bool = False) -> Certificates:
+        """Show the next certificate from now on; the devices connect again by it.
+
+        Without `anyway`, only if every device that dials in accepts it.
+        """
 
     @rpc("pair", OPERATORS)
     async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:

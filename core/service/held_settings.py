@@ -111,6 +111,8 @@ SETTINGS_KEYS: dict[str, HeldKey | FreeKey] = {
     "secret_names": HeldKey(
         lambda file, accepted: accepted, "The arguments that are masked would be those named {file}."
     ),
+    "heartbeat_s": FreeKey("It says how soon a silent device is shown, and lets nothing more run."),
+    "connect_timeout_s": FreeKey("It bounds waits for devices that connect, whose number is bounded, too."),
 }
 
 _BOTH = HeldKey(lambda file, accepted: file and accepted)
@@ -124,6 +126,8 @@ DEVICE_KEYS: dict[str, HeldKey | FreeKey] = {
     **{f"limits.{name}": HeldKey(min) for name in Limits.model_fields},
     # Less is kept for undo: what an operator approved as reversible would not be.
     **{f"undo.{name}": HeldKey(max) for name in Undo.model_fields},
+    "link.heartbeat_s": FreeKey("It says how often the device shows that it is there."),
+    "link.connect_timeout_s": FreeKey("It bounds how long the device waits for its console."),
     "mcp_servers": FreeKey(
         "It starts programs as this user, as who writes it can do without it; their new tools ask, and "
         "changed tools wait for an operator."

@@ -1,7 +1,7 @@
 """Previews of approval requests: the present state beside the requested effect.
 
-Files are shown as text, screens as their last picture. Reads go through the dispatcher (`Look`), as
-observations that need no approval. `Preview.problem` explains what cannot be shown.
+Files are shown as text, screens as a picture. Reads go through the dispatcher (`Look`), as observations that
+need no approval. `Preview.problem` explains what cannot be shown.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import Any, Protocol
 
 from core.approvals.grants import holds_secret
 from core.approvals.models import Approval
-from core.approvals.preview_models import NOT_THERE, Preview, Region
-from core.audit.entries import Entry, Kind
+from core.approvals.preview_models import NOT_THERE, Preview
 from core.audit.models import Page
-from core.audit.query import Query, quoted
-from core.controls import PROGRAM_NAMES, Node, meant, program_text, search_for
+from core.audit.query import Query
+from core.controls import program_text
+from core.dispatch.card_views import CardView
 from core.dispatch.models import CommandResult
-from core.dispatch.stale_target import Screenshot, with_screen_position
 from core.dispatch.undone_path import undone_path
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
@@ -30,17 +29,16 @@ from core.policy.analysis.built_in_tools import (
     RESTORE_FILE,
     SCREEN_TARGETS,
     SCREENSHOT,
-    UI_TREE,
     WRITE_FILE,
-    ScreenTarget,
 )
+from core.service.screen_previews import LastPicture, screen_preview
 from core.text_encodings import UTF_8, encoded
 
 MOST_BYTES = 1024 * 1024
-PICTURES_LOOKED_AT = 40
 NO_READ = "This device has no tool to read the file with, so that nothing can be compared."
 
 Look = Callable[[str, dict[str, Any]], Awaitable[CommandResult]]
+View = Callable[[], Awaitable[CardView | None]]
 
 
 class Reads(Protocol):
@@ -60,13 +58,15 @@ class Previewer:
         approval: Approval,
         journal: Reads,
         look: Look,
-        last_picture: str | None,
+        view: View,
+        last_picture: LastPicture,
         offered: Set[str],
     ) -> None:
-        """`offered` are the names of the device's tools; no other tool is called."""
+        """`view` awaits what the card shows of the screen. `offered` are the names of the device's tools."""
         self._request = approval.request
         self._journal = journal
         self._look = look
+        self._view = view
         self._last_picture = last_picture
         self._offered = offered
 
@@ -79,13 +79,10 @@ class Previewer:
             return await self._restore()
         if name == CLOSE_APPLICATION:
             return await self._program()
-        match SCREEN_TARGETS.get(name):
-            case None:
-                return Preview(kind="nothing", problem="This tool has nothing to be shown beforehand.")
-            case ScreenTarget.POINT:
-                return await self._point()
-            case _:
-                return await self._element()
+        if name in SCREEN_TARGETS:
+            takes_pictures = SCREENSHOT in self._offered
+            return screen_preview(self._request, await self._view(), self._last_picture, takes_pictures)
+        return Preview(kind="nothing", problem="This tool has nothing to be shown beforehand.")
 
     async def _write(self) -> Preview:
         given = self._request.parameters
@@ -163,80 +160,6 @@ class Previewer:
             return data.decode("utf-8", "replace")
         return content if isinstance(content, str) else None
 
-    async def _point(self) -> Preview:
-        given = self._request.parameters
-        x, y = given.get("x"), given.get("y")
-        shot = await self._shot(lambda told: told.get("observation") == given.get("observation"))
-        if shot is None:
-            return Preview(kind="screen", problem="The picture that this point is in is not known here.")
-        if not isinstance(x, (int, float)) or not isinstance(y, (int, float)):
-            return Preview(kind="screen", problem="The point is no pair of numbers.")
-        told, picture, taken_at = shot
-        width: Any = told.get("width")
-        height: Any = told.get("height")
-        point = (int(x), int(y))
-        known = isinstance(width, int) and isinstance(height, int)
-        outside = not (known and 0 <= point[0] < width and 0 <= point[1] < height)
-        return Preview(
-            kind="screen",
-            picture=picture,
-            point=None if outside else point,
-            label=f"{point[0]}, {point[1]}",
-            taken_at=taken_at,
-            problem="The point is outside the picture." if outside else "",
-        )
-
-    async def _element(self) -> Preview:
-        # Only the device's last picture: before the call is sent, its target is compared with that picture.
-        shot = await self._shot(lambda told: _picture_of(told) == self._last_picture)
-        if shot is None:
-            return Preview(kind="screen", problem="There is no picture of this device's screen yet.")
-        told, picture, taken_at = shot
-        shown = Preview(kind="screen", picture=picture, taken_at=taken_at)
-        wanted = {
-            key: value
-            for key, value in self._request.parameters.items()
-            if key in ("control_id", *PROGRAM_NAMES, "role", "name") and isinstance(value, str)
-        }
-        if not wanted:
-            return shown.model_copy(update={"problem": "It goes to whatever has the focus, or the pointer."})
-        found, problem = await self._control(wanted)
-        if found is None:
-            return shown.model_copy(update={"problem": problem})
-        label = " ".join(filter(None, (found.role, found.name)))
-        target = _in_picture(found.box, told)
-        problem = "" if target else "The control is not in this picture."
-        return shown.model_copy(update={"target": target, "label": label, "problem": problem})
-
-    async def _control(self, wanted: dict[str, str]) -> tuple[Node | None, str]:
-        try:
-            scope = search_for(wanted)
-        except BadInput as error:
-            return None, f"Which control is meant cannot be said: {error.message}"
-        result = await self._look(UI_TREE, scope)
-        if result.error is not None:
-            return None, f"Where the control is cannot be read: {result.error.message}"
-        fit = meant(result.result, wanted)
-        if not fit:
-            return None, "No control on the screen fits now."
-        if len(fit) > 1:
-            return None, f"{len(fit)} controls fit now; which one is meant is not said."
-        return fit[0], ""
-
-    async def _shot(
-        self, wanted: Callable[[dict[str, Any]], bool]
-    ) -> tuple[dict[str, Any], str, str | None] | None:
-        """The newest matching picture: the tool's result, the picture's blob, and when it was taken."""
-        query = f"device:{quoted(self._request.device)} tool:{SCREENSHOT} kind:{Kind.RESULT_RECORDED}"
-        page = await self._journal.query(query, limit=PICTURES_LOOKED_AT)
-        for entry in page.entries:
-            told = _result_of(entry)
-            picture = _picture_of(told)
-            if picture is not None and wanted(told):
-                taken_at = told.get("taken_at")
-                return told, picture, taken_at if isinstance(taken_at, str) else entry.time
-        return None
-
 
 def _program_words(pid: int, row: dict[str, Any]) -> str:
     titles = row.get("windows")
@@ -270,34 +193,3 @@ def _content(given: dict[str, Any]) -> tuple[str | None, str]:
         return base64.b64decode(content, validate=True).decode("utf-8"), ""
     except (binascii.Error, UnicodeDecodeError, ValueError):
         return None, "What would be written is not text."
-
-
-def _result_of(entry: Entry) -> dict[str, Any]:
-    told = entry.body.get("result", {}).get("result")
-    return told if isinstance(told, dict) else {}
-
-
-def _picture_of(told: dict[str, Any]) -> str | None:
-    image = told.get("image")
-    blob = image.get("blob") if isinstance(image, dict) else None
-    return blob if isinstance(blob, str) else None
-
-
-def _in_picture(box: Any, told: dict[str, Any]) -> Region | None:
-    """The part of a box on the screen that a picture shows, in its pixels; None if it shows none of it.
-
-    The same place is compared before the call is sent.
-    """
-    width, height = told.get("width"), told.get("height")
-    if not isinstance(box, dict) or not isinstance(told.get("screen_box"), dict):
-        return None
-    if not isinstance(width, int) or not isinstance(height, int):
-        return None
-    region = with_screen_position(Screenshot(""), told).in_picture(box)
-    if region is None:
-        return None
-    left, top = max(0, region.x), max(0, region.y)
-    right, bottom = min(width, region.x + region.width), min(height, region.y + region.height)
-    if right <= left or bottom <= top:
-        return None
-    return Region(x=left, y=top, width=right - left, height=bottom - top)

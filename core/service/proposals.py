@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from core.aip.pairing import decode_pairing
 from core.approvals.models import Operator
 from core.approvals.operators import adding, removing
-from core.changes import Change, ChangeKind
+from core.changes import Change, ChangeKind, next_certificate_change
 from core.errors import BadInput, ErrorCode
+from core.fleet.certificates import short_fingerprint
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, with_settings
 from core.fleet.models import DeviceSettings
 from core.home import split_address
@@ -111,7 +112,10 @@ def pairing(service: Service, name: str, new_settings: DeviceSettings, token_sha
         BadInput: the name is not allowed, or a setting is malformed.
     """
     known = paired_as(service, name, new_settings)
-    after = {"direction": "in", "token_sha256": token_sha256, **settings_of(known)}
+    certificate = service.links.certificates.present
+    # The certificate that the device pins, by which the console later knows whether it can connect.
+    pinned = {"certificate_sha256": certificate} if certificate else {}
+    after = {"direction": "in", "token_sha256": token_sha256, **pinned, **settings_of(known)}
     return PlannedChange(
         Change(
             kind=ChangeKind.DEVICE_PAIRED,
@@ -151,6 +155,24 @@ def pairing_listening(
             after=after,
         ),
         [f"This console dials {line.url} as {name}{_tagged(known)}; its tools that are new are trusted."],
+    )
+
+
+def certificate(service: Service, fingerprint: str) -> PlannedChange:
+    """That devices accept a further certificate of this console, with this SHA-256, after the present one.
+
+    Raises:
+        BadInput: no device pins a certificate of this console, because it listens without TLS or not at all.
+    """
+    present = service.links.certificates.present
+    if not present:
+        raise BadInput("This console listens without TLS, for this computer only: no device pins it.")
+    return PlannedChange(
+        next_certificate_change(present, fingerprint),
+        [
+            f"Devices that are paired here accept the certificate {short_fingerprint(fingerprint)} beside "
+            f"{short_fingerprint(present)}, and alone once this console shows it."
+        ],
     )
 
 
@@ -333,6 +355,8 @@ async def of(service: Service, wish: Change, text: str) -> PlannedChange:
             return await device_settings(service, wish.subject, _settings_in(after))
         case ChangeKind.DEVICE_BOUND:
             return machine(service, wish.subject, str(after.get("identity", "")))
+        case ChangeKind.CERTIFICATE:
+            return certificate(service, service.links.certificates.offer())
         case ChangeKind.RESUME:
             return resume(service)
         case ChangeKind.OPERATOR_ADDED:

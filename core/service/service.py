@@ -14,21 +14,25 @@ from typing import Any, Literal
 import structlog
 
 from core import __version__
+from core.aip.device_link import DeviceLink
 from core.aip.extensions import Progress
+from core.aip.limits import LinkLimits
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
 from core.audit.entries import Kind, NewEntry
 from core.audit.events import PolicyBroken, PolicyLoaded, ServiceStarted, ServiceStopped, SettingsAccepted
 from core.audit.journal import Journal
+from core.audit.projection import keep_values
 from core.audit.query import quoted
 from core.batch.execution import Environment
+from core.batch.history import rebuild_run
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.debounce import Coalescer
 from core.device.config import DeviceConfig
 from core.dispatch.dispatcher import Dispatcher
-from core.dispatch.late_results import LateResults
+from core.dispatch.late_results import LateResults, Settled
 from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, QuarterdeckError
@@ -81,6 +85,7 @@ from core.service.recovery import Recovered, grants_before, recover
 from core.service.reserve import Kept, Reserve, take_over
 from core.service.run_devices import RunDevices
 from core.service.trusted import Trusted, read_trusted
+from core.service.unknown_calls import UnknownCalls
 from core.tasks import TaskGroupOwner
 
 # Seconds. Once the links are closed, only bookkeeping remains before the runs end.
@@ -120,6 +125,8 @@ class Service:
         self.registry = trusted.registry
         self._pins = trusted.pins
         self._machines = trusted.machines
+        self._certificates = trusted.certificates
+        self.certificates_changing = asyncio.Lock()
         self._stopped_before = trusted.stopped
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
@@ -130,6 +137,7 @@ class Service:
         self._lock = lock
         self._journal_changes: Coalescer[str] = Coalescer(self._tell_journal)
         self._agent_changes: Coalescer[str] = Coalescer(self._tell_agent)
+        self._late_changes: Coalescer[str] = Coalescer(self._read_changed_run)
         self._put_together()
         self._unwatch = journal.watch(self._committed)
         self._log_masks = contextlib.ExitStack()
@@ -146,6 +154,7 @@ class Service:
             agents=self.agents,
         )
         self.live_secrets = LiveSecrets()
+        self.unknown_calls = UnknownCalls(self.tasks)
         self.fleet = Fleet(journal, self.policy, self._pins, self._tell_device, self.live_secrets)
         self.redactor = Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names))
         self.dispatcher = Dispatcher(
@@ -157,6 +166,7 @@ class Service:
             redactor=self.redactor,
             live_secrets=self.live_secrets,
             ui_on_own_computer=self.settings.ui_actions_on_this_computer,
+            on_unknown=self.unknown_calls.add,
         )
         runs = Environment(self.dispatcher, journal, self.approvals, RunDevices(self.fleet), self._tell_cell)
         self.runner = Runner(runs, self.tasks, self._tell_run, self.dispatcher.redacted)
@@ -166,7 +176,14 @@ class Service:
         self.agent_activity = AgentActivity(journal)
         self.agent_requests = AgentRequests(self.runner, journal, self.redactor.digest)
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
-        self._late_answers = LateResults(journal, self.tasks, self.live_secrets)
+        self._late_answers = LateResults(
+            journal,
+            self.tasks,
+            self.live_secrets,
+            self.unknown_calls.answered,
+            self._settled_late,
+            self.unknown_calls.from_earlier_service,
+        )
         self.progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
         self._open_the_ways_to_devices()
 
@@ -182,6 +199,10 @@ class Service:
             self._take_progress,
             self._late_answers.take,
             self._machines,
+            self._certificates,
+            LinkLimits(heartbeat_s=self.settings.heartbeat_s, register_s=self.settings.connect_timeout_s),
+            on_introduced=self.unknown_calls.connected,
+            on_disconnected=self.unknown_calls.forget,
         )
         self.this_computer = ThisComputer(
             self.fleet,
@@ -194,7 +215,9 @@ class Service:
             self._take_progress,
             self.links.refused,
             self._late_answers.take,
+            self.unknown_calls.connected,
         )
+        self.unknown_calls.begin(self._link_of, self._late_answers)
 
     @classmethod
     async def open(cls, home: Home, *, stay: bool = False) -> Service:
@@ -253,6 +276,7 @@ class Service:
             if (await self.journal.query(f"kind:{Kind.RUN_FINISHED} run:{quoted(run)}", limit=1)).entries:
                 self.policy.grants.end_run(run)
         self.runner.next_number = await self._next_run_number()
+        await self.unknown_calls.restore(self.journal)
         self.fleet.add(NAME, list(self.settings.this_computer_tags))
         if self.settings.this_computer == "in-process":
             await self.this_computer.start_in_process()
@@ -266,7 +290,35 @@ class Service:
         names = {known.name for known in self.registry.devices()} | {NAME}
         for name, then in (await remembered_devices(self.journal, names)).items():
             self.fleet.remember(name, then)
+        self.links.tell_certificates()
         self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
+
+    def _link_of(self, device: str) -> DeviceLink | None:
+        return self.this_computer.link if device == NAME else self.links.link(device)
+
+    def _settled_late(self, settled: Settled) -> None:
+        """Take over what a late answer tells of a command."""
+        if settled.run is None or self.runner.answered_late(settled.run, settled.result):
+            return
+        self.ended_runs.changed(settled.run)
+        self._late_changes.mark(settled.run)
+
+    def _read_changed_run(self, run: str) -> None:
+        self.tasks.spawn(f"read {run} again", self._tell_changed_run(run))
+
+    async def _tell_changed_run(self, run: str) -> None:
+        """Publish an ended run that is not in memory, after a late answer has changed it."""
+        if not self.hub:
+            return
+        await self.journal.settle()
+        try:
+            changed = await self.journal.fold_run(
+                run, lambda entries: rebuild_run(keep_values(entries, lambda entry, value: None))
+            )
+        except QuarterdeckError as error:
+            log.warning("a run cannot be read again", run=run, reason=error.message)
+            return
+        self.hub.publish(RunChanged(run=changed.summary))
 
     def record_stop(self, entry: NewEntry) -> Kept:
         """Record what was stopped, and is stopped already, in the journal or in the reserve."""
@@ -309,6 +361,7 @@ class Service:
         await self.live_pictures.close()
         await asyncio.gather(self.this_computer.close(), self.links.close())
         await self._let_runs_end()
+        await self.dispatcher.close()
         await self._late_answers.done()
         await self.tasks.close()
         self.runner.close()
@@ -317,6 +370,7 @@ class Service:
         self._unwatch()
         self._journal_changes.close()
         self._agent_changes.close()
+        self._late_changes.close()
         try:
             await self.journal.close()
         finally:

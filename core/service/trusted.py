@@ -17,6 +17,7 @@ from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange
 from core.device.config import DeviceConfig
 from core.errors import BadInput, JournalError
+from core.fleet.certificates import CertificateRecord
 from core.fleet.known_devices import KnownDevices
 from core.fleet.models import Machine
 from core.fleet.tool_pins import Pins
@@ -56,6 +57,7 @@ class Trusted:
     registry: KnownDevices
     pins: Pins
     machines: dict[str, Machine]
+    certificates: CertificateRecord
     agents: Agents
     stopped: str
     notes: list[str] = field(default_factory=list)
@@ -98,10 +100,26 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
     for entry in await _entries(journal, f"kind:{Kind.LOSS_ACCEPTED}"):
         if signed_in(entry, ChangeKind.LOSS_ACCEPTED) is None:
             notes.append(f"The loss of entries before entry {entry.seq} has no operator's valid signature.")
-    registry, pins, machines = await read_trusted_devices(home, journal, signed_in, looked_at, notes)
+    certificates = CertificateRecord()
+    registry, pins, machines = await read_trusted_devices(
+        home, journal, signed_in, looked_at, notes, certificates
+    )
     agents = restore_agents(of_agents, signed_in, notes)
     held = settings_in_force(settings, accepted, operators.begun)
-    return Trusted(operators, gate, text, held, accepted, registry, pins, machines, agents, stopped, notes)
+    return Trusted(
+        operators=operators,
+        gate=gate,
+        policy_text=text,
+        settings=held,
+        accepted_settings=accepted,
+        registry=registry,
+        pins=pins,
+        machines=machines,
+        certificates=certificates,
+        agents=agents,
+        stopped=stopped,
+        notes=notes,
+    )
 
 
 def signed_change(

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind, NewEntry
-from core.audit.events import DeviceBound, DeviceRevoked
+from core.audit.events import CertificateSwitched, CertificateTaken, DeviceBound, DeviceRevoked
 from core.audit.journal import Journal
 from core.changes import ChangeKind
 from core.errors import BadInput, JournalCorrupt
+from core.fleet.certificates import CertificateRecord
 from core.fleet.known_devices import Copy, KnownDevice, KnownDevices, paired_by, read_copy, with_settings
 from core.fleet.models import NO_MACHINE, DeviceSettings, Machine
 from core.fleet.tool_pins import Pin, Pins, Rows, pin_of
@@ -35,6 +36,9 @@ KINDS = (
     Kind.DEVICE_REVOKED,
     Kind.DEVICE_FORGOTTEN,
     Kind.CONTRACT_PINNED,
+    Kind.CERTIFICATE_MADE,
+    Kind.CERTIFICATE_TAKEN,
+    Kind.CERTIFICATE_SWITCHED,
 )
 
 
@@ -44,8 +48,11 @@ async def read_trusted_devices(
     signed_in: SignedIn,
     looked_at: Mapping[int, Marks],
     notes: list[str],
+    certificates: CertificateRecord | None = None,
 ) -> tuple[KnownDevices, Pins, dict[str, Machine]]:
     """Read the trusted state of devices: pairings, pins and the machines of pairings.
+
+    What the journal has of this console's certificates is added to `certificates`.
 
     Revocations that only `devices.json` contains are recorded.
 
@@ -56,7 +63,8 @@ async def read_trusted_devices(
     Raises:
         JournalError: the journal cannot be read or written, or holds an entry that no service wrote.
     """
-    reading = _Reading(signed_in, looked_at, notes)
+    record = CertificateRecord() if certificates is None else certificates
+    reading = _Reading(signed_in, looked_at, notes, record)
     after: int | None = await adopt_earlier(home, journal) - 1
     while after is not None:
         page = await journal.query(f"kind:{','.join(KINDS)}", after=after, limit=PAGE)
@@ -96,6 +104,7 @@ class _Reading:
     signed_in: SignedIn
     looked_at: Mapping[int, Marks]
     notes: list[str]
+    certificates: CertificateRecord
     began: bool = False
     devices: dict[str, KnownDevice] = field(default_factory=dict)
     proofs: dict[str, Callable[[], bool]] = field(default_factory=dict)
@@ -113,6 +122,8 @@ class _Reading:
                 self._adopted(entry)
             elif entry.kind is Kind.CONTRACT_PINNED:
                 self._pinned(entry)
+            elif entry.kind in (Kind.CERTIFICATE_MADE, Kind.CERTIFICATE_SWITCHED):
+                self._certificate(entry)
             else:
                 self._of_device(entry)
         except (BadInput, ValidationError, KeyError, TypeError, AttributeError) as error:
@@ -131,6 +142,19 @@ class _Reading:
             self.devices[entry.device] = KnownDevice.model_validate(entry.body["known"])
         self.pins[entry.device] = {tool: pin_of(row).row for tool, row in entry.body["pins"].items()}
 
+    def _certificate(self, entry: Entry) -> None:
+        if entry.kind is Kind.CERTIFICATE_SWITCHED:
+            self.certificates.switched(CertificateSwitched.read(entry.body).to)
+            return
+        change = self.signed_in(entry, ChangeKind.CERTIFICATE)
+        if change is None:
+            self.notes.append(
+                f"A certificate of this console was made without a valid signature (entry {entry.seq}): "
+                "that does not count."
+            )
+        else:
+            self.certificates.made(entry, change)
+
     def _of_device(self, entry: Entry) -> None:
         name = entry.device or ""
         if entry.kind is Kind.DEVICE_PAIRED:
@@ -146,6 +170,9 @@ class _Reading:
             return
         elif entry.kind is Kind.DEVICE_SET:
             self.devices[name] = self._set(known, entry)
+        elif entry.kind is Kind.CERTIFICATE_TAKEN and _is_of(entry, known):
+            taken = CertificateTaken.read(entry.body)
+            self.certificates.taken(known, taken.fingerprint, used=taken.used)
         elif entry.kind is Kind.DEVICE_BOUND and _is_of(entry, known):
             self._bound(name, entry)
         elif entry.kind is Kind.DEVICE_REVOKED and known.paired and _is_of(entry, known):

@@ -17,6 +17,7 @@ from core.home import Home
 from core.policy.agents import AgentSettings
 
 RESUME = Change(kind=ChangeKind.RESUME)
+NEXT_CERTIFICATE = Change(kind=ChangeKind.CERTIFICATE)
 
 
 def policy_change(text: str) -> Change:

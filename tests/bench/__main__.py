@@ -16,6 +16,7 @@ import structlog
 
 from tests.bench import (
     batch_bench,
+    desktop_bench,
     fleet_bench,
     flip_bench,
     frames_bench,
@@ -41,7 +42,7 @@ def main() -> int:
         "which",
         nargs="*",
         help="round-trips, output, policy, search, batches, journal, window, fleet, screenshots, kills, "
-        "flips, mcp, gateway, limits, frames",
+        "flips, mcp, gateway, limits, frames, desktop",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -65,6 +66,7 @@ def main() -> int:
         "gateway": gateway_bench.run,
         "limits": limits_bench.run,
         "frames": frames_bench.run,
+        "desktop": desktop_bench.run,
     }
     unknown = [name for name in given.which if name not in benches]
     if unknown:

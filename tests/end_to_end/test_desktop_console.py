@@ -103,17 +103,11 @@ def bytes_of(image: dict[str, Any]) -> bytes:
 
 
 async def field_named(rig: Rig, name: str) -> dict[str, Any]:
-    def within(nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        for node in nodes:
-            yield node
-            yield from within(node["children"])
-
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            found = await ask(rig, "get_ui_tree", max_nodes=60)
-            for one in within((found.result or {}).get("tree", [])):
-                if one["name"] == name:
-                    return one
+            found = await ask(rig, "get_ui_tree", name=name)
+            for one in (found.result or {}).get("tree", []):
+                return dict(one)
 
 
 async def test_over_the_wire_a_picture_is_clicked_and_the_program_hears_it(app: App, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from core.service.console import Console, DeviceChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from core.tasks import TaskGroupOwner
+from tests.fakes.awaited import entries_when
 from tests.fakes.cutting_proxy import CuttingProxy, Point, cutting_proxy
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.device_process import forked_device
@@ -212,17 +213,20 @@ async def test_while_our_device_stays_away_a_change_is_unknown_and_nothing_is_tr
 
 
 @pytest.mark.parametrize("point", [Point.BEFORE_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
-async def test_a_line_that_stalls_ends_at_our_own_deadline_as_unknown_and_runs_once_at_most(
+async def test_a_line_that_stalls_ends_at_our_own_deadline_as_unknown_until_it_carries_again(
     ours: Desk, point: Point
 ):
     ours.proxy.cut(point, ours.tool, stalls=True)
-    result = await ours.result(await ours.begin(timeout=1.0))
-    assert result.verdict is Verdict.UNKNOWN
+    run = await ours.begin(timeout=1.0)
+    assert (await ours.result(run)).verdict is Verdict.UNKNOWN
     ours.proxy.flow()
     # The line carries again: what follows is answered, and what was late is not taken for its answer.
     again = await ours.result(await ours.begin())
     assert (again.error, again.result["exit_code"]) == (None, 0)
     assert ours.ran == 2
+    await entries_when(ours.service.journal, f"kind:{Kind.LATE_ANSWER_RECEIVED} run:{run}")
+    result = await ours.result(run)
+    assert (result.verdict, result.basis) == (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
     assert (await ours.journalled(result)).count(Kind.COMMAND_SENT) == 1
 
 

@@ -79,6 +79,11 @@ CANNOT_BE = [
     (("pair", "lab-9", "--string", "qd1.nonsense"), "pairing string"),
     (("devices", "set", "lab-9"), "Nothing is to be set"),
     (("devices", "set", "lab-9", "--production"), "lab-9"),
+    (("pair", "lab-9", "--advertise", "no host"), "not the name or the number of a host"),
+    (("pair", "lab-9", "--advertise", "192.0.2.7"), "ws:// is not encrypted"),
+    (("pair", "lab-9", "--advertise", "h", "--string", "qd1.x"), "--advertise is for a device that dials"),
+    (("devices", "certificate", "renew"), "listens without TLS"),
+    (("devices", "certificate", "switch"), "There is no next certificate"),
     (("devices", "revoke", "nobody"), "nobody"),
     (("devices", "doctor", "nobody"), "nobody"),
     (("devices", "listen", "nonsense"), "HOST:PORT"),
@@ -94,6 +99,13 @@ def test_what_cannot_be_is_told_and_has_the_code_of_bad_input(served):
         assert says in done.err, words
     after = run(served, "devices", "--json").json["devices"]
     assert [one["name"] for one in after] == [one["name"] for one in before] == ["this-computer"]
+
+
+def test_another_address_of_this_computer_is_written_into_the_line(served):
+    line = run(served, "pair", "lab-1", "--advertise", "localhost", "--json").json
+    assert decode_pairing(line["string"]).url == line["url"]
+    assert line["url"].startswith("ws://localhost:")
+    assert line["stock_url"].startswith("ws://localhost:")
 
 
 async def test_refused_attempts_are_listed(served):

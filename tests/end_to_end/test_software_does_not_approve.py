@@ -60,14 +60,16 @@ class Attacker:
 
     async def controls(self) -> list[dict[str, Any]]:
         """Every control of the console's window."""
-        found = await self.do("get_ui_tree", max_nodes=5_000)
+        found = await self.do(
+            "get_ui_tree", max_nodes=5_000, max_bytes=10_000_000, showing=False, detail="full"
+        )
         rest = list((found.result or {}).get("tree", []))
         controls = []
         while rest:
             one = rest.pop()
             if one["process_id"] == self._window:
                 controls.append(one)
-                rest.extend(one["children"])
+                rest.extend(one.get("children", []))
         return controls
 
     async def button(self, *, enabled: bool = True) -> dict[str, Any]:

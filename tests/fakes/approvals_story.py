@@ -154,7 +154,7 @@ def _click(console: FakeConsole) -> None:
     blob = console.fake_journal.add_blob(ledger_png("noted"))
     console.previews[CLICK] = Preview(
         kind="screen", picture=blob, target=Region(x=918, y=664, width=232, height=36), point=(1080, 684),
-        label="push button “Post adjustment”, left click", taken_at=ago(14),
+        label="push button “Post adjustment”, left click", taken_at=ago(14), age_s=14.0, compared=True,
     )  # fmt: skip
     _ask(
         console, CLICK, "stock-pc-02", "click_element", {"control_id": "post-adjustment", "button": "left"},

@@ -10,12 +10,14 @@ from typing import Any
 
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
+from core.aip.limits import LinkLimits
 from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.messages import Command
 from core.aip.resumable_link import ResumableLink
 from core.device.build import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
+from tests.fakes.bad_line import BadLine, bad_line
 from tests.fakes.link_console import QUICK, Bench, running
 from tests.fakes.patience import PATIENCE_S
 
@@ -23,6 +25,10 @@ TOKEN = "a-token-of-d1"
 
 
 class BothEnds:
+    """The console's end, the device's tools as a `Bench`, and the network between them."""
+
+    network: BadLine
+
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.line = ResumableLink("d1")
@@ -49,19 +55,28 @@ class BothEnds:
 
 
 @asynccontextmanager
-async def both_ends(tmp_path: Path) -> AsyncIterator[BothEnds]:
+async def both_ends(tmp_path: Path, limits: LinkLimits = LinkLimits()) -> AsyncIterator[BothEnds]:
+    """Both ends with a line between them that carries everything at once, until a test makes it a bad one."""
     config = DeviceConfig(roots=(tmp_path,))
     bench = Bench(build_router(config, tmp_path / "state", "d1"))
     ends = BothEnds(bench)
-    server = DeviceLinkServer(token_table({"d1": TOKEN}), ends.events())
+    server = DeviceLinkServer(token_table({"d1": TOKEN}), ends.events(), limits=limits)
     await server.start()
-    client = DeviceClient(server.url, "d1", bench.router, config, TOKEN, QUICK, state_dir=tmp_path / "state")
     try:
-        async with running(client):
-            yield ends
+        async with bad_line(server.port) as ends.network:
+            url = f"ws://127.0.0.1:{ends.network.port}/ws"
+            client = DeviceClient(url, "d1", bench.router, config, TOKEN, QUICK, state_dir=tmp_path / "state")
+            async with running(client):
+                yield ends
     finally:
         await server.close()
 
 
-def work(call_id: str) -> Command:
-    return Command(tool_name="work", tool_type="action", parameters={}, call_id=call_id)
+def work(call_id: str, **parameters: object) -> Command:
+    """The tool that waits for `Bench.go`, as an action."""
+    return Command(tool_name="work", tool_type="action", parameters=parameters, call_id=call_id)
+
+
+def watch(call_id: str) -> Command:
+    """The same as an observation, which runs beside others."""
+    return Command(tool_name="watch", tool_type="data_collection", parameters={}, call_id=call_id)

@@ -138,6 +138,10 @@ class CuttingProxy:
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 
+    def carry_to(self, port: int) -> None:
+        """Carry what comes from now on to another port: a console that was started again has another one."""
+        self._port = port
+
     async def start(self) -> None:
         """Begin to listen."""
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)

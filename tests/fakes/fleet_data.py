@@ -27,6 +27,7 @@ from core.fleet.models import (
 CHANGED_KEY = "action::indexer.rebuild"
 NOW = datetime.now(UTC).replace(microsecond=0)
 FINGERPRINT = hashlib.sha256(b"the console's certificate").hexdigest()
+NEXT_FINGERPRINT = hashlib.sha256(b"the next certificate of the console").hexdigest()
 
 
 def ago(seconds: float) -> str:

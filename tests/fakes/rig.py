@@ -277,6 +277,7 @@ async def open_rig(
         yield rig
     finally:
         await tasks.close()
+        await dispatcher.close()
         fleet.close()
         disk.pending.close()
         await journal.close()

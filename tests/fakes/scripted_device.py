@@ -41,6 +41,8 @@ class ScriptedDevice:
         self.agents = agents
         self.tools = [tool("poke")]
         self.listed = 0
+        # Listings of agents that it does not have.
+        self.unanswered: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         # Set when a listing is answered, for those that wait then.
         self.has_listed = asyncio.Event()
         self.commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -90,11 +92,18 @@ class ScriptedDevice:
                 await self.answer(frame, self.tools)
                 answered, self.has_listed = self.has_listed, asyncio.Event()
                 answered.set()
+            else:
+                self.unanswered.put_nowait(frame)
 
     async def command(self) -> dict[str, Any]:
         """The next command frame."""
         async with asyncio.timeout(PATIENCE_S):
             return await self.commands.get()
+
+    async def listing(self) -> dict[str, Any]:
+        """The next listing of an agent that it does not have."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.unanswered.get()
 
     async def answer(self, frame: dict[str, Any], *values: Any) -> None:
         """Answer a command frame, with a value for each action."""

@@ -29,6 +29,7 @@ from core.service.api.methods import ApiMethod
 from core.service.console import Console, Event
 from core.service.held_settings import loosening_settings, readable_device_config
 from core.service.trusted import POLICY_SUBJECT, SETTINGS_SUBJECT, policy_change
+from core.service.wishes import NEXT_CERTIFICATE
 
 Wish = tuple[Change, str]
 
@@ -128,6 +129,7 @@ _WISHES: dict[str, Callable[..., Wish]] = {
         Change(kind=ChangeKind.DEVICE_BOUND, subject=name, after={"identity": identity}),
         "",
     ),
+    "renew_certificate": lambda: (NEXT_CERTIFICATE, ""),
     "resume": lambda: (Change(kind=ChangeKind.RESUME), ""),
     "register_operator": lambda operator: (adding(operator), ""),
 }

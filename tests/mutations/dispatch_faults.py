@@ -8,7 +8,7 @@ _AT = "core/dispatch/"
 _UNIT = "tests/unit/dispatch/"
 _PERMITS = (f"{_UNIT}test_permits.py",)
 _STAGES = (f"{_UNIT}test_stages.py",)
-_EVIDENCE = (f"{_UNIT}test_evidence.py", f"{_UNIT}test_freshness.py")
+_EVIDENCE = (f"{_UNIT}test_evidence.py", f"{_UNIT}test_freshness.py", f"{_UNIT}test_card_views.py")
 _WAITING = (
     f"{_UNIT}test_still_allowed.py",
     "tests/unit/approvals/test_under_grant.py",
@@ -364,23 +364,44 @@ FAULTS = [
         _EVIDENCE,
     ),
     Fault(
-        f"{_AT}stale_target.py",
-        '        if request.actor.startswith(("operator:", "window:")):\n',
-        "        if True:\n",
-        "a picture that an agent takes replaces what the operator saw",
+        f"{_AT}card_views.py",
+        "        before = [view for view in card.views if view.read_at <= at]\n",
+        "        before = []\n",
+        "the screen that an operator saw on the card is not compared with the one at sending",
+        _EVIDENCE,
+    ),
+    Fault(
+        f"{_AT}card_views.py",
+        "            view = replace(last, ",
+        "            view = replace(view, ",
+        "a card whose picture cannot be taken anew is not compared with what it shows",
         _EVIDENCE,
     ),
     Fault(
         f"{_AT}evidence.py",
-        "        if approval is not None and card is None and named:\n",
-        "        if False:\n",
-        "an agent evicts the card's picture and the comparison is skipped",
+        "        is_last = card is not None and not was_there and card.age_s < LAST_LOOK_S\n",
+        "        is_last = card is not None and not was_there\n",
+        "an approved request that waited minutes for its turn is sent without another look",
         _EVIDENCE,
     ),
     Fault(
         f"{_AT}evidence.py",
-        "        if len(fit) != 1:\n",
-        "        if not fit:\n",
+        "                _check_found(command, card, card.picture)\n",
+        "",
+        "a control that nobody found is pressed if it was approved at once",
+        _EVIDENCE,
+    ),
+    Fault(
+        f"{_AT}evidence.py",
+        '            if "observation" not in request.parameters:\n                return\n',
+        "            return\n",
+        "an agent evicts the picture that a click names and the comparison is skipped",
+        _EVIDENCE,
+    ),
+    Fault(
+        f"{_AT}screen_reads.py",
+        "    if len(fit) != 1:\n",
+        "    if not fit:\n",
         "the first of several controls that fit counts as the one that is meant",
         _EVIDENCE,
     ),
@@ -421,7 +442,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}outcome.py",
-        "    if error.code in GUARD_CODES:\n",
+        "    if error.code in _NOTHING_DONE:\n",
         "    if False:\n",
         "a command that the device refused counts as one that ran",
         _OUTCOMES,

@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from core.controls import FURTHEST, SEARCHED, meant, search_for
-from core.device.desktop.interface import Bounds, Box, Control, NoDesktop, Scope, Tree
-from core.device.desktop.ui_tools import UiTools, the_one
+from core.device.desktop.control_search import Found, Wanted, the_one
+from core.device.desktop.interface import Box, Control, NoDesktop, Scope, Tree, found_in
+from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tool import ToolCall
 from core.device.tools import ui
 from core.errors import BadInput
 
 NAMES = ["Save", "save", " Save", "SAVE ", "Save  as", "save as", "Straße", "STRASSE", "", "Open"]
-ROLES = ["button", "Button", "frame", "push button"]
+ROLES = ["button", "Button", "frame", "push button", "label"]
 STATES: list[tuple[str, ...]] = [(), ("showing",), ("enabled", "showing"), ("visible",)]
 numbers = itertools.count()
 
@@ -50,7 +51,7 @@ def test_the_device_presses_exactly_what_is_compared(
         assert fit == []
         return
     try:
-        pressed = the_one(Tree(roots), role, name)
+        pressed = the_one(found_in(Tree(roots), Wanted(role, name)))
     except BadInput:
         assert len(fit) != 1
     else:
@@ -98,17 +99,60 @@ def test_a_call_with_an_id_that_is_no_text_means_no_control():
         assert meant(tree, {"control_id": "7", key: 5}) == []
 
 
-async def test_what_is_compared_is_read_within_the_same_limits_as_what_is_pressed():
-    read: list[tuple[Scope, Bounds]] = []
+async def test_what_is_compared_is_searched_as_what_is_pressed():
+    searched: list[tuple[Scope, Wanted]] = []
 
     class Desktop(NoDesktop):
-        async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
-            read.append((scope, bounds))
-            return Tree([])
+        async def find(self, scope: Scope, wanted: Wanted, *, showing: bool = False) -> Found[Control]:
+            assert not showing
+            searched.append((scope, wanted))
+            return Found(wanted, ())
 
     use = UiTools(Desktop("test"), ObservationStore())
+    tool = ui._ui_tree(use)
     target = {"process_name": "editor", "name": "Save"}
     with pytest.raises(BadInput):
         await use.click_element(target)
-    await ui._ui_tree(use).run(ToolCall(search_for(target)))
-    assert read[0] == read[1]
+    await tool.run(ToolCall(search_for(target, tool.input_schema["properties"])))
+    assert searched[0] == searched[1]
+
+
+def test_a_device_that_can_search_is_asked_for_the_target_alone():
+    takes = ui._ui_tree(UiTools(NoDesktop("test"), ObservationStore())).input_schema["properties"]
+    named = {"process_name": "editor", "role": "button", "name": "Save", "double_click": True}
+    assert search_for(named, takes) == {"process_name": "editor", "role": "button", "name": "Save"}
+    assert search_for({"control_id": "7", "process_name": "editor"}, takes) == {"control_id": "7"}
+    assert search_for({**named, "window_id": "0x1"}, takes) == {
+        "window_id": "0x1",
+        "role": "button",
+        "name": "Save",
+    }
+    # An earlier device client returns all that it would search.
+    assert search_for(named, {"process_name": {}, "depth": {}}) == {
+        "process_name": "editor",
+        "depth": SEARCHED.depth,
+        "max_nodes": SEARCHED.nodes,
+    }
+
+
+def test_a_label_is_not_taken_for_the_field_that_it_names():
+    controls = [
+        Control("l", "label", "User", 1, states=("showing",)),
+        Control("f", "text", "User", 1, states=("showing",)),
+    ]
+    assert the_one(found_in(Tree(controls), Wanted(None, "user"))).id == "f"
+    assert the_one(found_in(Tree(controls), Wanted("label", "user"))).id == "l"
+    assert the_one(found_in(Tree(controls[:1]), Wanted(None, "user"))).id == "l"
+
+
+def test_what_is_nearest_comes_first_and_what_was_not_read_is_said():
+    rows = [Control(f"r{at}", "table cell", f"Row {at}", 1, states=("showing",)) for at in range(200)]
+    far = [Control(f"b{at}", "push button", name, 1) for at, name in enumerate(("Minimize", "Close"))]
+    found = found_in(
+        Tree([*far, *rows], truncated=True, not_answering=["mousepad"]), Wanted(None, "Row 1500")
+    )
+    with pytest.raises(BadInput) as caught:
+        the_one(found)
+    assert "Row 150" in caught.value.message.split(";")[0]
+    assert "Minimize" not in caught.value.message
+    assert "does not answer: mousepad" in caught.value.message

@@ -28,6 +28,7 @@ from app.widgets.buttons import Button
 from app.widgets.fields import TextField, TypedField
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
+from core.approvals.answering_rules import part_of_asker
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import valid_seconds
 from core.errors import QuarterdeckError
@@ -366,8 +367,9 @@ class DecisionBar(QWidget):
 
 def _short_of(now: DecisionContext) -> str:
     """Why the unlocked key's approval would not count, in few words; the tooltip has the sentence."""
-    approved = now.approval is not None and now.key in now.approval.approved_by
-    return "you have approved" if approved else "you asked for this, so you do not count"
+    if now.approval is None or now.key in now.approval.approved_by:
+        return "you have approved"
+    return f"you {part_of_asker(now.approval)}, so you do not count"
 
 
 def _plain_enter(event: QKeyEvent) -> bool:

@@ -14,6 +14,7 @@ from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
+from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.service.console import Console
 
 
@@ -44,11 +45,14 @@ class PreviewLoader(QObject):
             self._edited.load(lambda console: console.approvals.get(one.edited_from))
         if one.state is not ApprovalState.WAITING:
             return
-        if has_preview(one):
-            self._preview.load(lambda console: look(console, one, self._images))
+        self._load_preview(one)
         self._helpers.load(lambda console: console.approvals.helpers(one.id))
         asked = one.request
         self._scope.load(lambda console: console.devices.describe(asked.device, asked.tool_name))
+
+    def _load_preview(self, one: Approval) -> None:
+        if has_preview(one):
+            self._preview.load(lambda console: look(console, one, self._images))
 
     def stop(self) -> None:
         """No card is open, or another one."""
@@ -74,8 +78,12 @@ class PreviewLoader(QObject):
     def _show_found(
         self, approval: str, helper: Helper, result: CommandResult, picture: QImage | None
     ) -> None:
-        if self._is_open(approval):
-            self._card.helpers.show_result(helper, result, picture)
+        if not self._is_open(approval):
+            return
+        self._card.helpers.show_result(helper, result, picture)
+        if helper.tool == SCREENSHOT and (shown := self._card.approval) is not None:
+            # The operator looks at a newer screen now, which the card has to show and the answer to mean.
+            self._load_preview(shown)
 
     def _show_failed(self, approval: str, helper: Helper, error: QuarterdeckError) -> None:
         if self._is_open(approval):

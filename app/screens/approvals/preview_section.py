@@ -1,10 +1,11 @@
-"""What is there now beside what would be: a file's change line by line, or the target on the last picture."""
+"""What is there now beside what would be: a file's change line by line, or the target on a picture."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QImage
@@ -30,6 +31,9 @@ from core.service.console import Console
 
 FILE_TOOLS = tuple(name for name, tool in BUILT_IN_TOOLS.items() if tool.writes_files)
 SCREEN_TOOLS = tuple(SCREEN_TARGETS)
+HELD = "If the target changes before it is sent, the command is held and nothing is sent."
+OLD_S = 60.0
+"""Seconds after which a picture may well show another screen than the one that is there."""
 _TITLES = {
     "click_element": "Where it would click",
     "click_point": "Where it would click",
@@ -134,7 +138,7 @@ class ProgramSection(Section):
 
 
 class ScreenSection(Section):
-    """The last picture with the target on it, and how old it is."""
+    """A picture of the screen with the target on it, and how old it is."""
 
     def __init__(self) -> None:
         super().__init__("Where it would act")
@@ -147,23 +151,24 @@ class ScreenSection(Section):
         row = QHBoxLayout()
         row.setSpacing(SPACE.snug)
         self._eye = IconLabel("eye", "text3", 14)
-        self.held = Label(
-            "If the target changes before it is sent, the command is held and nothing is sent.",
-            "meta",
-            "text3",
-            wrap=True,
-        )
+        # What is wrong with the picture, never cut off; else what follows if the target changes.
+        self.held = Label("", "meta", "text3", wrap=True)
         row.addWidget(self._eye)
         row.addWidget(self.held, 1)
         self.body.addLayout(row)
         self.zoom.chosen.connect(self._zoom)
+        self.clock: Callable[[], float] = time.monotonic
+        self._taken_at = ""
+        # By `clock`; the device's own clock may be wrong.
+        self._taken: float | None = None
 
     def show_waiting(self, approval: Approval) -> None:
         """Nothing has come in yet."""
         self.head.title.setText(_TITLES.get(approval.request.tool_name, "Where it would act"))
-        self.head.set_hint("")
+        self._taken = None
+        self.show_age()
         self.box.set_text("")
-        self.view.set_empty_text("Reading the last picture …")
+        self.view.set_empty_text("Taking a picture of the screen …")
         self.view.set_image(QImage())
         self.view.show_target(None, None, "")
         self._show_rest(False)
@@ -175,32 +180,48 @@ class ScreenSection(Section):
         self.view.set_empty_text(problem)
         self.view.set_image(looked.picture)
         known = not looked.picture.isNull()
+        self._say_held(one_line(preview.problem) if known else "", preview.compared)
         label = one_line(preview.label) or _label_of(approval)
         self.view.show_target(preview.target, preview.point, label if known else "")
         self.view.fit()
         self.zoom.choose("fit")
         self._show_rest(known)
+        self._taken_at = local_time(preview.taken_at)
+        is_dated = known and preview.age_s is not None
+        self._taken = self.clock() - (preview.age_s or 0.0) if is_dated else None
+        self.show_age()
         if not known:
-            self.head.set_hint("")
             return
-        self.head.set_hint(f"picture {local_time(preview.taken_at)}, {_age(preview.taken_at)} old")
         words = []
         if preview.target is not None:
             box = preview.target
             words.append(f"box {box.x}, {box.y}, {box.width} × {box.height}")
         if preview.point is not None:
             words.append(f"point {preview.point[0]}, {preview.point[1]}")
-        if not words:
+        if not words and not preview.problem:
             words.append("where on the picture it lies is not known")
-        if preview.problem:
-            words.append(one_line(preview.problem))
         self.box.set_text("   ".join(words))
+        self.box.setVisible(bool(words))
+
+    def show_age(self) -> None:
+        """Say how old the picture is by now."""
+        age = None if self._taken is None else self.clock() - self._taken
+        words = "" if age is None else f"picture {self._taken_at}, {age_words(age)}"
+        if words == self.head.hint.text():
+            return
+        self.head.set_hint(words)
+        self.head.hint.set_tone("warn" if age is not None and age >= OLD_S else "text3")
+        self.head.hint.setAccessibleName(f"Age of the picture: {words}" if words else "")
 
     def _show_rest(self, known: bool) -> None:
         self.zoom.setVisible(known)
         self.box.setVisible(known)
-        self.held.setVisible(known and not self.view.target.isEmpty())
-        self._eye.setVisible(known and not self.view.target.isEmpty())
+        self.held.setVisible(known and bool(self.held.text()))
+        self._eye.setVisible(known and bool(self.held.text()))
+
+    def _say_held(self, problem: str, compared: bool) -> None:
+        self.held.setText(problem or (HELD if compared else ""))
+        self.held.set_tone("warn" if problem else "text3")
 
     def _zoom(self, key: str) -> None:
         if key == "fit":
@@ -214,10 +235,11 @@ def _label_of(approval: Approval) -> str:
     return summary[:1].lower() + summary[1:]
 
 
-def _age(stamp: str | None) -> str:
-    if not stamp:
-        return "not known how"
-    seconds = max(0.0, (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds())
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+def age_words(seconds: float) -> str:
+    """The age of a picture, in steps that do not make a reader look up each second."""
+    whole = int(seconds)
+    if whole < 5:
+        return "just now"
+    if whole < 60:
+        return f"{whole - whole % 5} s old"
+    return f"{whole // 60} min old" if whole < 5400 else f"{whole // 3600} h old"

@@ -173,8 +173,9 @@ class RequestController(QWidget):
         self.show_situation()
 
     def show_time(self) -> None:
-        """Say how long the open request still waits."""
+        """Say how long the open request still waits, and how old its picture is."""
         if (shown := self.card.approval) is not None:
+            self.card.target.show_age()
             self.card.header.show_time(shown, self._clock.seconds(shown, time.time()))
 
     def _drop_answers(self) -> None:

@@ -1,4 +1,4 @@
-"""The last picture of a device with everything dimmed but what an action is aimed at."""
+"""A picture of a device with everything dimmed but what an action is aimed at."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class FlowForm(Section):
         self.recover = Link("Add a recovery step…", "meta")
         self.recover.setToolTip("A step that runs if this one fails; R makes one of a step below it.")
         self.recover.clicked.connect(self.recovery_wanted)
-        self.repeating = Notice("warn", "It is not tried again once it was sent.", NOT_REPEATED)
+        self.repeating = Notice("warn", "It is not tried again once the device has begun it.", NOT_REPEATED)
         for part in (when, self.expect, self.repeating, self.form):
             self.add(part)
         self.body.addLayout(hbox(self.recover, STRETCH, spacing=0))

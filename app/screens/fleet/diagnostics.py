@@ -31,7 +31,7 @@ TITLES: dict[CheckName, str] = {
     "dns": "Name", "reach": "Answers", "tls": "Certificate", "token": "Token", "version": "Version",
     "protocol": "Protocol", "pairing": "Pairing", "listening": "This console", "refused": "Refused attempts",
     "heard": "Last heard", "clock": "Clock", "process": "Process", "tools": "Tools", "name": "Its name",
-    "duplicate": "Name in use", "browser": "Web page", "address": "Address",
+    "duplicate": "Name in use", "flapping": "Losses", "browser": "Web page", "address": "Address",
     "machine": "Machine",
 }  # fmt: skip
 

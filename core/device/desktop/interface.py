@@ -7,9 +7,12 @@ opaque and valid for the life of the control or window. Monitors are numbered fr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from core.controls import SEARCHED, SHOWING
+from core.device.desktop.control_search import Found, Wanted, nearest
 from core.errors import DeviceError, ErrorCode
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ Button = Literal["left", "middle", "right"]
 Direction = Literal["up", "down", "left", "right"]
 # The desktop features that a tool may need: controls and their trees, pointer and keys, or a list of windows.
 Need = Literal["controls", "input", "windows"]
+Detail = Literal["names", "outline", "all"]
 PROTECTED = "protected"
 LONGEST_VALUE = 2_000
 
@@ -50,6 +54,20 @@ class Box:
         bottom = min(self.y + self.height, other.y + other.height)
         return Box(left, top, right - left, bottom - top) if right > left and bottom > top else None
 
+    def without(self, other: Box) -> list[Box]:
+        """The parts of the box outside another one, which do not overlap."""
+        shared = self.shared_with(other)
+        if shared is None:
+            return [self]
+        below, beside = shared.y + shared.height, shared.x + shared.width
+        parts = (
+            Box(self.x, self.y, self.width, shared.y - self.y),
+            Box(self.x, below, self.width, self.y + self.height - below),
+            Box(self.x, shared.y, shared.x - self.x, shared.height),
+            Box(beside, shared.y, self.x + self.width - beside, shared.height),
+        )
+        return [part for part in parts if part.width > 0 and part.height > 0]
+
     def as_dict(self) -> dict[str, int]:
         """The box as it appears in a result."""
         return {"x": self.x, "y": self.y, "width": self.width, "height": self.height}
@@ -71,9 +89,11 @@ class Control:
     takes_text: bool = False
     children: list[Control] = field(default_factory=list)
     truncated: bool = False
+    # Children that were not read because they are not on the screen.
+    not_showing: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
-        """The control with its descendants as it appears in a result."""
+    def as_dict(self, *, deep: bool = True) -> dict[str, Any]:
+        """The control, if `deep` with its descendants, as it appears in a result."""
         shown: dict[str, Any] = {
             "id": self.id,
             "role": self.role,
@@ -83,10 +103,12 @@ class Control:
             "box": self.box.as_dict() if self.box else None,
             "actions": list(self.actions),
             "process_id": self.process_id,
-            "children": [child.as_dict() for child in self.children],
+            "children": [child.as_dict() for child in self.children] if deep else [],
         }
         if self.truncated:
             shown["truncated"] = True
+        if self.not_showing:
+            shown["not_showing"] = self.not_showing
         return shown
 
 
@@ -106,6 +128,12 @@ class Window:
     # The shadow that the program draws around the window: the offset of the content, and how much smaller the
     # content is.
     shadow: Box = Box(0, 0, 0, 0)
+    minimized: bool = False
+    # Numbered from 1; None where the window is on every workspace, or the system has none.
+    workspace: int | None = None
+    on_this_workspace: bool = True
+    # The window whose dialog this one is.
+    dialog_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +146,30 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The scope of a search for controls: all programs, a process, or a window."""
+    """The scope of a search for controls: all programs, a process, a window, or what is below a control."""
 
     process_name: str | None = None
     window_id: str | None = None
+    below: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of reading controls: levels, number of controls, and seconds."""
+    """The bounds of reading controls: levels, number of controls, and seconds.
+
+    `showing`: only controls on the screen. `detail`: what is read of each: its role, name and states; also
+    its value and place (`outline`); or also its actions (`all`).
+    """
 
     depth: int = 30
     nodes: int = 1_000
     seconds: float = 8.0
+    showing: bool = False
+    detail: Detail = "all"
+
+
+SEARCHED_BOUNDS = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes)
+"""How far a program is read to find a control by its name."""
 
 
 @dataclass(slots=True)
@@ -151,6 +190,48 @@ class Tree:
         return found
 
 
+def found_in(tree: Tree, wanted: Wanted, *, showing: bool = False) -> Found[Control]:
+    """The search of controls that were read; `showing`: of those on the screen only."""
+    controls = [one for one in tree.all() if not showing or SHOWING in one.states]
+    fit = wanted.fitting(controls)
+    near = [] if fit else nearest(controls, wanted)
+    return Found(wanted, fit, near, not tree.truncated, tree.not_answering)
+
+
+@dataclass(frozen=True, slots=True)
+class StackedWindow:
+    """A window in the stacking order; several have the same `place` if they are in the same outer window.
+
+    `hides` is the part of the screen in which nothing below it can be seen, None where that is not certain.
+    """
+
+    id: str
+    process_id: int | None
+    place: int
+    hides: Box | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stacking:
+    """The windows on the screen at one moment, the topmost last."""
+
+    windows: tuple[StackedWindow, ...]
+
+    def visible(self, box: Box, window_id: str, answering: Collection[int]) -> list[Box]:
+        """The parts of a box in a window that no window above it hides.
+
+        A window hides something only if its program is `answering`: a window whose program hangs may not have
+        been drawn, and shows what was there before.
+        """
+        place = next((one.place for one in self.windows if one.id == window_id), None)
+        parts = [box]
+        for one in self.windows:
+            if place is None or one.place <= place or one.hides is None or one.process_id not in answering:
+                continue
+            parts = [part for whole in parts for part in whole.without(one.hides)]
+        return parts
+
+
 @dataclass(slots=True)
 class Hidden:
     """The areas to redact in a picture, and the programs that could not be searched for them."""
@@ -159,6 +240,53 @@ class Hidden:
     not_searched: list[str] = field(default_factory=list)
     # Windows of programs that do not report their controls.
     blank: list[Window] = field(default_factory=list)
+    # The windows that boxes are in; None among them where that is not certain.
+    owners: dict[Box, set[str | None]] = field(default_factory=dict)
+    # The processes whose programs answered while they were searched.
+    answering: set[int] = field(default_factory=set)
+
+    def add(self, box: Box, window_id: str | None) -> None:
+        """Redact a box, which is in this window."""
+        self.boxes.append(box)
+        self.owners.setdefault(box, set()).add(window_id)
+
+    def visible(self, stacking: Stacking | None) -> list[Box]:
+        """The parts of the boxes that no other window hides; the whole boxes where that is not certain."""
+        if stacking is None:
+            return list(self.boxes)
+        parts: dict[Box, None] = {}
+        for box in self.boxes:
+            for window_id in self.owners.get(box, {None}):
+                seen = [box] if window_id is None else stacking.visible(box, window_id, self.answering)
+                parts.update(dict.fromkeys(seen))
+        return list(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """Where the keyboard is.
+
+    `certainty`: "control" where `control` has it; "nothing" where no control has it, such as while a menu is
+    open; "untold" where the program tells nothing about its controls; "not searched" where the search did not
+    come to its end.
+    """
+
+    control: Control | None
+    certainty: Literal["control", "nothing", "untold", "not searched"]
+
+
+@dataclass(frozen=True, slots=True)
+class EditPoint:
+    """Where typed text goes in a text of `length` characters: at a caret, or in place of a selection."""
+
+    start: int
+    end: int
+    length: int
+
+    @property
+    def replaces(self) -> int:
+        """The number of selected characters, which typed text replaces."""
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +329,38 @@ class Desktop(ABC):
         """The top-level windows, the topmost last."""
 
     @abstractmethod
+    async def bring_forward(self, window: Window) -> None:
+        """Ask for a window to be raised and to get the keyboard: from its icon or another workspace, too.
+
+        Returns before it is done; `windows` tells when the window is active.
+        """
+
+    async def window_of(self, control: Control) -> Window | None:
+        """The window that shows a control; None where it is not known."""
+        own = [one for one in await self.windows() if one.process_id == control.process_id]
+        return next((one for one in own if one.active), own[-1] if own else None)
+
+    async def processes_called(self, name: str) -> set[int]:
+        """The processes whose programs call themselves by this name, whatever their files are called."""
+        return set()
+
+    @abstractmethod
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """The controls in `scope`; each root is a program or a window."""
+
+    async def find(self, scope: Scope, wanted: Wanted, *, showing: bool = False) -> Found[Control]:
+        """The controls in `scope` that fit, or those that are nearest; `showing`: on the screen only.
+
+        Every system may read all controls for it; one that can find a control without that does.
+        """
+        return found_in(await self.tree(scope, SEARCHED_BOUNDS), wanted, showing=showing)
+
+    async def cell(self, table_id: str, row: int, column: int) -> Control:
+        """A cell of a table by its row and column, from 1, wherever the table is scrolled to."""
+        raise DeviceError(
+            "On this system no cell is found by its row and column; search it by its name",
+            ErrorCode.TOOL_FAILED,
+        )
 
     @abstractmethod
     async def control(self, control_id: str) -> Control:
@@ -212,6 +370,26 @@ class Desktop(ABC):
     async def perform(self, control: Control) -> str | None:
         """Press, click, activate or toggle through accessibility; returns the action's name, or None."""
 
+    async def prefers_pointer(self, control: Control) -> bool:
+        """Whether a control is better pressed with the pointer than by its accessibility action."""
+        return False
+
+    async def menus_above(self, control: Control) -> list[Control]:
+        """The menus that must be open for a menu item to show, the outermost first; empty where unknown."""
+        return []
+
+    async def scroll_to(self, control: Control) -> bool:
+        """Ask the program to scroll to a control; False where it cannot. Returns before it is done."""
+        return False
+
+    async def shown(self) -> list[Window]:
+        """The windows on the screen, with menus and similar ones (`is_popup`), which `windows` leaves out."""
+        return [one for one in await self.windows() if one.visible]
+
+    async def states(self, control: Control) -> tuple[str, ...]:
+        """The present states of a control."""
+        return (await self.control(control.id)).states
+
     @abstractmethod
     async def focus(self, control: Control) -> None:
         """Give a control the keyboard focus."""
@@ -220,6 +398,28 @@ class Desktop(ABC):
     async def focused(self) -> Control | None:
         """The control with the keyboard focus; None where it is not known."""
 
+    async def keyboard(self) -> Focus:
+        """Where the keyboard is."""
+        control = await self.focused()
+        return Focus(control, "control") if control is not None else Focus(None, "untold")
+
+    async def has_focus(self, control: Control) -> bool:
+        """Whether a control still has the keyboard focus."""
+        focused = await self.focused()
+        return focused is not None and focused.id == control.id
+
+    async def edit_point(self, control: Control) -> EditPoint | None:
+        """Where text that is typed into a control goes; None where it is not told, or is protected."""
+        return None
+
+    async def text_between(self, control: Control, start: int, end: int) -> str | None:
+        """A part of a control's text; None where it is not told, or is protected."""
+        return None
+
+    async def delete_text(self, control: Control, start: int, end: int) -> bool:
+        """Delete a part of a control's text; returns False where the control cannot do that."""
+        return False
+
     @abstractmethod
     async def insert_text(self, control: Control, text: str) -> bool:
         """Insert text at the caret, replacing a selection; returns False where the control cannot do that."""
@@ -227,6 +427,10 @@ class Desktop(ABC):
     @abstractmethod
     async def hidden(self) -> Hidden:
         """The areas of secret fields on the screen, such as password fields."""
+
+    async def stacking(self) -> Stacking | None:
+        """The windows in their stacking order; None where it is not known what can be seen through them."""
+        return None
 
     @abstractmethod
     def protect(self, control_id: str | None) -> None:
@@ -261,12 +465,19 @@ class Desktop(ABC):
         """Move the pointer and press a button `count` times."""
 
     @abstractmethod
-    async def type_keys(self, text: str) -> None:
-        """Type text by keys into the control with the focus; cancelling stops it and releases every key."""
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
+        """Type text by keys into the control with the focus; cancelling stops it and releases every key.
+
+        Returns how many characters were typed: fewer than all where `window` lost the keyboard, or where its
+        program does not read keys.
+        """
 
     @abstractmethod
-    async def press(self, chord: Chord) -> None:
-        """Press one key with its modifiers and release them all."""
+    async def press(self, chord: Chord, window: Window | None = None) -> None:
+        """Press one key with its modifiers and release them all.
+
+        Refused with the code `keyboard_elsewhere` where `window` has lost the keyboard.
+        """
 
     @abstractmethod
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
@@ -292,6 +503,9 @@ class NoDesktop(Desktop):
         return []
 
     async def windows(self) -> list[Window]:
+        raise self._lack.error()
+
+    async def bring_forward(self, window: Window) -> None:
         raise self._lack.error()
 
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
@@ -324,10 +538,10 @@ class NoDesktop(Desktop):
     async def click(self, x: int, y: int, button: Button, count: int) -> None:
         raise self._lack.error()
 
-    async def type_keys(self, text: str) -> None:
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
         raise self._lack.error()
 
-    async def press(self, chord: Chord) -> None:
+    async def press(self, chord: Chord, window: Window | None = None) -> None:
         raise self._lack.error()
 
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:

@@ -173,6 +173,16 @@ class MacDesktop(BlockingDesktop):
         """See `BlockingDesktop`."""
         return self._get(self._loaded(self._ax).AXUIElementCreateSystemWide(), "AXFocusedUIElement")
 
+    def do_bring_forward(self, window: Window) -> None:
+        """See `BlockingDesktop`."""
+        program = next((one for one in self.look_programs() if one.process_id == window.process_id), None)
+        if program is None:
+            raise Vanished
+        self._activate(program.process_id)
+        for element in self.look_window(window, program)[:1]:
+            self._ax.AXUIElementSetAttributeValue(element, "AXMinimized", False)
+            self._ax.AXUIElementPerformAction(element, "AXRaise")
+
     def do_perform(self, element: Any) -> str | None:
         """See `BlockingDesktop`."""
         names = self._action_names(element)
@@ -184,16 +194,18 @@ class MacDesktop(BlockingDesktop):
 
     def do_focus(self, element: Any) -> None:
         """See `BlockingDesktop`."""
-        process_id = self._process_id(element)
-        for one in self._space.runningApplications():
-            if int(one.processIdentifier()) == process_id:
-                one.activateWithOptions_(1 << 1)
+        self._activate(self._process_id(element))
         for _ in range(_FOCUS_TRIES):
             self._ax.AXUIElementSetAttributeValue(element, "AXFocused", True)
             if self._get(element, "AXFocused"):
                 return
             threading.Event().wait(0.05)
-        raise DeviceError("The control does not take the focus", ErrorCode.TOOL_FAILED)
+        raise DeviceError("The control does not take the focus", ErrorCode.KEYBOARD_ELSEWHERE)
+
+    def _activate(self, process_id: int) -> None:
+        for one in self._space.runningApplications():
+            if int(one.processIdentifier()) == process_id:
+                one.activateWithOptions_(1 << 1)
 
     def do_insert(self, element: Any, text: str) -> bool:
         """Replace the selection, which is empty at a caret."""
@@ -214,16 +226,17 @@ class MacDesktop(BlockingDesktop):
                 quartz.CGEventSetIntegerValueField(event, quartz.kCGMouseEventClickState, nth)
                 self._post(event)
 
-    def do_type(self, text: str, stop: threading.Event) -> None:
+    def do_type(self, text: str, stop: threading.Event) -> int:
         """See `BlockingDesktop`."""
-        for character in text:
+        for typed, character in enumerate(text):
             if stop.is_set():
-                return
+                return typed
             if character in "\n\t":
                 self._strike(KEYS["enter" if character == "\n" else "tab"], 0)
             else:
                 self._strike(0, 0, character)
             stop.wait(0.002)
+        return len(text)
 
     def do_press(self, chord: Chord) -> None:
         """See `BlockingDesktop`."""

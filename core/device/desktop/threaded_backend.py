@@ -31,7 +31,7 @@ from core.device.desktop.interface import (
 from core.device.desktop.key_chords import Chord
 from core.device.desktop.sensitive_fields import SensitiveFields
 from core.device.desktop.thread_worker import OneThread
-from core.errors import BadInput, DeviceError
+from core.errors import BadInput, DeviceError, ErrorCode
 
 Answer = TypeVar("Answer")
 CALL_S = 10.0
@@ -90,6 +90,10 @@ class BlockingDesktop(Desktop):
         """The control with the focus."""
 
     @abstractmethod
+    def do_bring_forward(self, window: Window) -> None:
+        """See `Desktop.bring_forward`."""
+
+    @abstractmethod
     def do_perform(self, element: Any) -> str | None:
         """See `Desktop.perform`."""
 
@@ -106,8 +110,8 @@ class BlockingDesktop(Desktop):
         """See `Desktop.click`."""
 
     @abstractmethod
-    def do_type(self, text: str, stop: threading.Event) -> None:
-        """Type the text until done or `stop` is set; leaves no key pressed."""
+    def do_type(self, text: str, stop: threading.Event) -> int:
+        """Type the text until done or `stop` is set; leaves no key pressed. Returns how much was typed."""
 
     @abstractmethod
     def do_press(self, chord: Chord) -> None:
@@ -134,6 +138,10 @@ class BlockingDesktop(Desktop):
     async def windows(self) -> list[Window]:
         """See `Desktop`."""
         return await self._run(self.look_windows)
+
+    async def bring_forward(self, window: Window) -> None:
+        """See `Desktop`."""
+        await self._run(self._bring_forward, window)
 
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """See `Desktop`."""
@@ -186,26 +194,33 @@ class BlockingDesktop(Desktop):
         """See `Desktop`."""
         await self._run(self.do_click, x, y, button, count)
 
-    async def type_keys(self, text: str) -> None:
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
         """See `Desktop`."""
         stop = threading.Event()
-        window = None
+        secret_in = None
         if self._secrecy.is_pending:
-            window = next((one.id for one in await self.windows() if one.active), None)
-        self._secrecy.typed_in_window(window)
+            secret_in = next((one.id for one in await self.windows() if one.active), None)
+        self._secrecy.typed_in_window(secret_in)
         try:
-            await self._thread.run(self.do_type, text, stop, seconds=CALL_S + 0.05 * len(text))
+            typed = await self._thread.run(
+                self._only_in, window, self.do_type, text, stop, seconds=CALL_S + 0.05 * len(text)
+            )
             # The time for which the window is redacted starts after the last key.
-            self._secrecy.typed_in_window(window)
+            self._secrecy.typed_in_window(secret_in)
+            return typed or 0
         except (asyncio.CancelledError, DeviceError):
             stop.set()
             with contextlib.suppress(DeviceError):
                 await self._run(lambda: None)
             raise
 
-    async def press(self, chord: Chord) -> None:
+    async def press(self, chord: Chord, window: Window | None = None) -> None:
         """See `Desktop`."""
-        await self._run(self.do_press, chord)
+        pressed = await self._run(self._only_in, window, lambda: (self.do_press(chord), True))
+        if pressed is None:
+            raise DeviceError(
+                "Another window took the keyboard before the key was pressed", ErrorCode.KEYBOARD_ELSEWHERE
+            )
 
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
         """See `Desktop`."""
@@ -218,6 +233,14 @@ class BlockingDesktop(Desktop):
 
     async def _run(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
         return await self._thread.run(work, *arguments, seconds=CALL_S)
+
+    def _only_in(self, window: Window | None, act: Callable[..., Answer], *arguments: Any) -> Answer | None:
+        """Act if `window`, where one is given, has the keyboard; None where it has not."""
+        if window is not None:
+            active = next((one.id for one in self.look_windows() if one.active), None)
+            if active != window.id:
+                return None
+        return act(*arguments)
 
     def _is_protected(self, control_id: str) -> bool:
         return control_id in self._secrecy
@@ -242,6 +265,12 @@ class BlockingDesktop(Desktop):
             self._secrecy.saw_password(control.id)
         return control
 
+    def _bring_forward(self, window: Window) -> None:
+        try:
+            self.do_bring_forward(window)
+        except Vanished:
+            raise stale(f"The window {window.id}") from None
+
     def _focused(self) -> Control | None:
         try:
             element = self.look_focused()
@@ -252,7 +281,12 @@ class BlockingDesktop(Desktop):
     def _tree(self, scope: Scope, bounds: Bounds) -> Tree:
         programs = self.look_programs()
         start: list[Any] | None = None
-        if scope.window_id is not None:
+        if scope.below is not None:
+            element = self._element(scope.below)
+            at = self._on(scope.below, self._read)
+            programs = [one for one in programs if one.process_id == at.process_id][:1]
+            start = [element]
+        elif scope.window_id is not None:
             window = next((one for one in self.look_windows() if one.id == scope.window_id), None)
             if window is None:
                 raise stale(f"The window {scope.window_id[:60]}")
@@ -267,7 +301,10 @@ class BlockingDesktop(Desktop):
             ]
             if not named:
                 there = ", ".join(sorted({one.name for one in programs})[:10])
-                raise BadInput(f"No program {scope.process_name[:60]!r} shows controls. One of: {there}")
+                raise BadInput(
+                    f"No program {scope.process_name[:60]!r} shows controls. One of: {there}",
+                    ErrorCode.CONTROL_NOT_FOUND,
+                )
             programs = named
         tree = Tree([])
         until, left = time.monotonic() + bounds.seconds, bounds.nodes

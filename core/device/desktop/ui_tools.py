@@ -4,20 +4,27 @@ action.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from core.controls import SEARCHED, fitting, program_of
-from core.device.desktop.interface import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
+from core.controls import program_of
+from core.device.desktop.control_search import Wanted, the_one
+from core.device.desktop.interface import Box, Button, Control, Desktop, Scope, Window
 from core.device.desktop.key_chords import parse_chord
+from core.device.desktop.pressing import in_view, named, press, reachable, screen_of, screens
+from core.device.desktop.target_window import (
+    active_window,
+    check_inside,
+    control_target,
+    named_window,
+    only_there,
+    window_target,
+)
+from core.device.desktop.text_entry import TextEntry
 from core.device.observations import ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode
 
 _LONGEST_TEXT = 20_000
-_CANDIDATES = 10
-# As long as for `get_ui_tree`: the console, which reads it to compare the target, must see the same controls.
-_SEARCHED = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +33,6 @@ class UiTools:
 
     desktop: Desktop
     observations: ObservationStore
-
-    async def tree(self, scope: Scope, depth: int, max_nodes: int) -> dict[str, Any]:
-        """`get_ui_tree`."""
-        found = await self.desktop.tree(scope, Bounds(depth=depth, nodes=max_nodes))
-        return {
-            "tree": [root.as_dict() for root in found.roots],
-            "nodes": len(found.all()),
-            "truncated": found.truncated,
-            "not_answering": found.not_answering,
-        }
 
     async def windows(self, process: str | None, title: str | None) -> dict[str, Any]:
         """`list_windows`."""
@@ -50,26 +47,23 @@ class UiTools:
         }
 
     async def click_element(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`click_element`: performs the accessibility action; uses the pointer only where there is none."""
-        control = await self._meant(arguments)
-        if "enabled" not in control.states and "sensitive" not in control.states:
-            raise DeviceError(f"{_named(control)} is disabled", ErrorCode.TOOL_FAILED)
+        """`click_element`: presses a control, and says what was seen then."""
+        control, window = await self._meant(arguments)
         button: Button = arguments.get("button", "left")
         count = 2 if arguments.get("double_click") else 1
-        method = "accessibility"
-        if button != "left" or count > 1 or await self.desktop.perform(control) is None:
-            method = "pointer"
-            await self._click_at_centre(control, button, count)
-        monitors = await self._monitors()
+        pressed = await press(self.desktop, control, window, button, count)
         return {
             "clicked": True,
             "control_name": control.name,
-            "box": control.box.as_dict() if control.box else None,
-            "method": method,
+            "box": pressed.box.as_dict() if pressed.box else None,
+            "method": pressed.method,
             "scale": 1.0,
-            "screen": _screen_of(control.box, monitors),
+            "screen": screen_of(pressed.box, await screens(self.desktop)),
             "process_id": control.process_id,
             "process_name": control.process_name,
+            "window": window_target(window),
+            "control": control_target(control),
+            "seen": pressed.seen.as_dict(),
         }
 
     async def click_point(self, x: float, y: float, observation: str, button: Button) -> dict[str, Any]:
@@ -77,7 +71,7 @@ class UiTools:
         seen = self.observations.consume(observation)
         at = seen.on_screen(x, y)
         box = Box(*at, 1, 1)
-        screen = _screen_of(box, await self._monitors())
+        screen = screen_of(box, await screens(self.desktop))
         layers, met = await self.desktop.layers(), await self.desktop.layer_at(*at)
         # A pointer moved beyond the screen would stop at its edge, over something else.
         if screen is None or not seen.shows(*at, layers, met):
@@ -96,113 +90,115 @@ class UiTools:
             "screen": screen,
             "process_id": owner.process_id if owner else None,
             "process_name": owner.process_name if owner else "",
+            "window": window_target(owner),
+            "control": None,
         }
 
-    async def type_text(self, text: str, control_id: str | None, *, secret: bool) -> dict[str, Any]:
-        """`type_text`: types at the caret, replacing a selection. The text is in no result and no error."""
+    async def activate_window(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`activate_window`."""
+        before = await active_window(self.desktop)
+        window = await only_there(self.desktop, arguments)
+        if window is None:
+            raise BadInput("Give window_id, or process_name (or app_root_name)")
+        return {"active": True, "window": window_target(window), "before": window_target(before)}
+
+    async def type_text(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`type_text`: types at the caret, replacing a selection. No result or error has a secret text."""
+        text, control_id = arguments["text"], arguments.get("control_id")
         if len(text) > _LONGEST_TEXT:
             raise BadInput(
                 f"text has {len(text)} characters; at most {_LONGEST_TEXT} are typed", ErrorCode.TOO_LARGE
             )
-        control = await self._to_type_into(control_id)
-        if secret:
-            self.desktop.protect(control.id if control else None)
-        method = "keys"
-        if control is not None and await self.desktop.insert_text(control, text):
-            method = "accessibility"
-        else:
-            await self._need_input()
-            if control is not None and control_id is not None:
-                await self.desktop.focus(control)
-            await self.desktop.type_keys(text)
+        window = await only_there(self.desktop, arguments)
+        control = None
+        if control_id is not None:
+            control = await self._to_type_into(control_id)
+            if window is not None:
+                check_inside(control, await self.desktop.window_of(control), window)
+        secret = bool(arguments.get("secret", False))
+        entry = await TextEntry(self.desktop, text, control, window, secret).run()
         return {
             "typed": len(text),
-            "method": method,
-            "process_id": control.process_id if control else None,
+            "method": entry.method,
+            "process_id": entry.control.process_id if entry.control else None,
+            "window": window_target(entry.window or await self._shown_in(entry.control)),
+            "control": control_target(entry.control),
+            "text_there": entry.stands,
         }
 
-    async def press_key(self, key: str) -> dict[str, Any]:
+    async def press_key(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """`press_key`."""
-        chord = parse_chord(key)
-        await self.desktop.press(chord)
-        return {"pressed": "+".join((*chord.modifiers, chord.key))}
+        chord = parse_chord(arguments["key"])
+        only = await only_there(self.desktop, arguments)
+        window = only or await active_window(self.desktop)
+        control = await self.desktop.focused()
+        await self.desktop.press(chord, only)
+        return {
+            "pressed": "+".join((*chord.modifiers, chord.key)),
+            "window": window_target(window),
+            "control": control_target(control),
+        }
 
-    async def scroll(self, direction: Any, amount: int, control_id: str | None) -> dict[str, Any]:
-        """`scroll`: turns the wheel over a control or at the pointer."""
-        at = None
-        if control_id is not None:
-            at = await self._reachable(await self.desktop.control(control_id))
-        await self.desktop.scroll(direction, amount, at)
-        return {"scrolled": amount, "direction": direction}
-
-    async def _meant(self, arguments: dict[str, Any]) -> Control:
+    async def scroll(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`scroll`: turns the wheel over a control, over the window that is named, or at the pointer."""
+        direction, amount = arguments["direction"], int(arguments.get("amount", 3))
+        window, control, at = await only_there(self.desktop, arguments), None, None
         if (control_id := arguments.get("control_id")) is not None:
-            return await self.desktop.control(control_id)
-        program, role, name = program_of(arguments), arguments.get("role"), arguments.get("name")
-        if program is None or (role is None and name is None):
-            raise BadInput("Give control_id, or process_name (or app_root_name) with role, name or both")
-        found = await self.desktop.tree(Scope(process_name=program), _SEARCHED)
-        return the_one(found, role, name)
+            control = await self.desktop.control(control_id)
+            if window is not None:
+                check_inside(control, await self.desktop.window_of(control), window)
+            control, was_there = await in_view(self.desktop, control), control
+            at = await reachable(self.desktop, control)
+            if "amount" not in arguments and control is not was_there:
+                # It was scrolled to, which is what was wanted.
+                amount = 0
+        elif window is not None:
+            at = window.box.centre
+        await self.desktop.scroll(direction, amount, at)
+        if window is None:
+            window = await self._shown_in(control)
+        return {
+            "scrolled": amount,
+            "direction": direction,
+            "window": window_target(window),
+            "control": control_target(control),
+        }
 
-    async def _to_type_into(self, control_id: str | None) -> Control | None:
-        if control_id is None:
-            return await self.desktop.focused()
+    async def _shown_in(self, control: Control | None) -> Window | None:
+        """The window that shows a control; without one, the active window."""
+        if control is None:
+            return await active_window(self.desktop)
+        try:
+            return await self.desktop.window_of(control)
+        except DeviceError:
+            # An act may close the window that it acts in.
+            return None
+
+    async def _meant(self, arguments: dict[str, Any]) -> tuple[Control, Window | None]:
+        """The control that a call names, and the window that shows it."""
+        program, role, name = program_of(arguments), arguments.get("role"), arguments.get("name")
+        only = await named_window(self.desktop, arguments) if "window_id" in arguments else None
+        if (control_id := arguments.get("control_id")) is not None:
+            control = await self.desktop.control(control_id)
+        elif (program is None and only is None) or (role is None and name is None):
+            raise BadInput(
+                "Give control_id, or process_name (or app_root_name) or window_id with role, name or both"
+            )
+        else:
+            scope = Scope(program) if only is None else Scope(window_id=only.id)
+            control = the_one(await self.desktop.find(scope, Wanted(role, name)))
+        shown_in = await self._shown_in(control)
+        if only is not None:
+            check_inside(control, shown_in, only)
+        return control, shown_in
+
+    async def _to_type_into(self, control_id: str) -> Control:
         control = await self.desktop.control(control_id)
-        if "read only" in control.states or (
-            "enabled" not in control.states and "sensitive" not in control.states
-        ):
+        if "read only" in control.states or not {"enabled", "sensitive"} & set(control.states):
             raise DeviceError(
-                f"{_named(control)} takes no text: it is disabled or read-only", ErrorCode.TOOL_FAILED
+                f"{named(control)} takes no text: it is disabled or read-only", ErrorCode.CONTROL_DISABLED
             )
         return control
-
-    async def _need_input(self) -> None:
-        if lack := await asyncio.to_thread(self.desktop.lack, "input"):
-            raise lack.error()
-
-    async def _click_at_centre(self, control: Control, button: Button, count: int) -> None:
-        await self._need_input()
-        x, y = await self._reachable(control)
-        await self.desktop.click(x, y, button, count)
-
-    async def _reachable(self, control: Control) -> tuple[int, int]:
-        """The centre of a control, if a click there would reach the control."""
-        if control.box is None or "showing" not in control.states:
-            raise DeviceError(f"{_named(control)} is not showing", ErrorCode.TOOL_FAILED)
-        x, y = control.box.centre
-        if not any(one.holds(x, y) for one in await self._monitors()):
-            raise DeviceError(f"{_named(control)} is not on the screen", ErrorCode.TOOL_FAILED)
-        if obstacle := await self.desktop.in_the_way(control, x, y):
-            raise DeviceError(f"{_named(control)} is {obstacle}", ErrorCode.TOOL_FAILED)
-        return x, y
-
-    async def _monitors(self) -> list[Box]:
-        try:
-            return await self.desktop.monitors()
-        except DeviceError:
-            # On Wayland, controls can be pressed although no program can read the screen.
-            return []
-
-
-def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
-    """The only control with a role and a name; controls that are not showing count only if no other fits.
-
-    Raises:
-        BadInput: none or several fit; the message lists at most ten candidates.
-    """
-    wanted = f"{role or 'control'} {name!r}" if name is not None else str(role)
-    found = fitting(tree.all(), role, name)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        near = [one for one in tree.all() if role is None or one.role.lower() == role.lower()]
-        listed = "; ".join([_listed(one) for one in near if one.name][:_CANDIDATES])
-        cut = " (not every control was read)" if tree.truncated else ""
-        raise BadInput(
-            f"No {wanted} is there{cut}. There is: {listed or 'nothing like it'}", ErrorCode.NOT_FOUND
-        )
-    listed = "; ".join(_listed(one) for one in found[:_CANDIDATES])
-    raise BadInput(f"{len(found)} controls fit {wanted}; use control_id with one of: {listed}")
 
 
 def window_as_dict(window: Window) -> dict[str, Any]:
@@ -215,19 +211,6 @@ def window_as_dict(window: Window) -> dict[str, Any]:
         "box": window.box.as_dict(),
         "active": window.active,
         "visible": window.visible,
+        "minimized": window.minimized,
+        "workspace": window.workspace,
     }
-
-
-def _named(control: Control) -> str:
-    return f"The {control.role} {control.name!r}" if control.name else f"The {control.role}"
-
-
-def _listed(control: Control) -> str:
-    place = f" at {control.box.x},{control.box.y}" if control.box else ""
-    return f"{control.role} {control.name!r}{place} ({control.id})"
-
-
-def _screen_of(box: Box | None, monitors: list[Box]) -> int | None:
-    if box is None:
-        return None
-    return next((index for index, one in enumerate(monitors, 1) if one.holds(*box.centre)), None)

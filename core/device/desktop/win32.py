@@ -38,6 +38,7 @@ _BUTTONS: dict[Button, tuple[int, int]] = {
 }
 _WHEEL, _WHEEL_ACROSS, _NOTCH = 0x0800, 0x1000, 120
 _KEY_UP = 0x0002
+_RESTORE = 9
 _FOCUS_TRIES = 20
 # Windows virtual key codes, by the key names of `key_chords`.
 KEYS = {
@@ -169,6 +170,7 @@ class WindowsDesktop(BlockingDesktop):
                         box=box,
                         active=handle == front,
                         visible=not element.IsOffscreen,
+                        minimized=bool(self._user.IsIconic(handle)),
                     )
                 )
         # UI Automation lists the topmost window first.
@@ -182,6 +184,13 @@ class WindowsDesktop(BlockingDesktop):
         """See `BlockingDesktop`."""
         with _present():
             return self._auto.GetFocusedControl()
+
+    def do_bring_forward(self, window: Window) -> None:
+        """See `BlockingDesktop`."""
+        handle = int(window.id, 16)
+        if self._user.IsIconic(handle):
+            self._user.ShowWindow(handle, _RESTORE)
+        self._user.SetForegroundWindow(handle)
 
     def do_perform(self, element: Any) -> str | None:
         """See `BlockingDesktop`."""
@@ -199,7 +208,7 @@ class WindowsDesktop(BlockingDesktop):
                 if element.HasKeyboardFocus:
                     return
                 threading.Event().wait(0.05)
-        raise DeviceError("The control does not take the focus", ErrorCode.TOOL_FAILED)
+        raise DeviceError("The control does not take the focus", ErrorCode.KEYBOARD_ELSEWHERE)
 
     def do_insert(self, element: Any, text: str) -> bool:
         """Insert into an empty field only: UI Automation sets whole values and cannot insert at a caret."""
@@ -221,16 +230,17 @@ class WindowsDesktop(BlockingDesktop):
             finally:
                 self._user.mouse_event(up, 0, 0, 0, 0)
 
-    def do_type(self, text: str, stop: threading.Event) -> None:
+    def do_type(self, text: str, stop: threading.Event) -> int:
         """See `BlockingDesktop`."""
-        for character in text:
+        for typed, character in enumerate(text):
             if stop.is_set():
-                return
+                return typed
             if character in "\n\t":
                 self._strike([], KEYS["enter" if character == "\n" else "tab"])
             else:
                 self._auto.SendUnicodeChar(character)
             stop.wait(0.002)
+        return len(text)
 
     def do_press(self, chord: Chord) -> None:
         """See `BlockingDesktop`."""

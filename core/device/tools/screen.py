@@ -159,20 +159,30 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
 async def _take(desktop: Desktop, eyes: OneThread, area: _Area) -> tuple[Image.Image, datetime, Hidden]:
     """Take a picture; returns it with its time and the areas to redact."""
     until = time.monotonic() + _RETAKE_S
+    # Secrets are not redacted over the windows that cover them, unless one moved meanwhile. The windows are
+    # read first of all as well: one that was there during a whole search has been drawn.
+    stacking = await desktop.stacking()
     before = await desktop.hidden()
     while True:
+        just_before = await desktop.stacking() if before.boxes else stacking
         picture = await eyes.run(_grab, area, seconds=_GRAB_S)
         taken_at = datetime.now(UTC)
+        just_after = await desktop.stacking() if before.boxes else just_before
+        is_still = stacking == just_before == just_after
         # A secret field may appear or move while the picture is taken, so the areas are read again.
         after = await desktop.hidden()
-        if set(before.boxes) == set(after.boxes):
+        is_late = time.monotonic() > until
+        if set(before.boxes) == set(after.boxes) and (is_still or is_late):
+            is_certain = is_still and before.owners == after.owners
+            after.answering &= before.answering
+            after.boxes = after.visible(stacking if is_certain else None)
             return picture, taken_at, after
-        if time.monotonic() > until:
+        if is_late:
             # A field keeps moving: redact its old and new areas and everything between them.
             moving = set(before.boxes) ^ set(after.boxes)
             after.boxes.extend((*before.boxes, _around(list(moving))))
             return picture, taken_at, after
-        before = after
+        before, stacking = after, just_after
 
 
 def _not_searched(hidden: Hidden, area: Box) -> list[str]:

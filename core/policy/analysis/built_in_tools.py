@@ -40,6 +40,8 @@ class ScreenTarget(StrEnum):
     """The control `control_id`; without it, the control that has the focus or is under the pointer."""
     FOCUS = "focus"
     """The control that has the focus."""
+    WINDOW = "window"
+    """A window: `window_id`, or the window of `process_name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +240,18 @@ BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
     ),
     UI_TREE: _TREE,
     "get_accessibility_tree": _TREE,
+    "wait_for_element": _read_tool("Reads again and again what programs show, for a bounded time."),
+    "activate_window": BuiltInTool(
+        "action",
+        Effect.CHANGE,
+        Risk.LOW,
+        "Moves a window to the front, and the keyboard to it; keys of a user at the device go there, too.",
+        reversible=True,
+        idempotent=True,
+        evidence="The window that is active afterwards is in the result, and the one that was before.",
+        target=ScreenTarget.WINDOW,
+        summary=summaries.activate_window,
+    ),
     "click_element": _ui_action(
         "What a press does is up to the program whose control it is.",
         ScreenTarget.CONTROL,

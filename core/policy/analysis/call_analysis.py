@@ -102,6 +102,14 @@ def summary_of(tool: Tool, parameters: Parameters) -> str:
     return f"Calls {short(tool.tool_name)} with {amount}"
 
 
+def _is_built_in_observation(tool: Tool) -> bool:
+    """Whether a tool presses nothing, although its name may be like that of one that does.
+
+    Of another server's tool, neither the name nor what it claims is enough to know that.
+    """
+    return tool.contract.built_in and tool.contract.effect.value is Effect.OBSERVE
+
+
 def findings_in_call(
     tool: Tool, parameters: Parameters, home: str = "", real: ResolvePath | None = None
 ) -> list[Finding]:
@@ -118,8 +126,9 @@ def findings_in_call(
     """
     findings: list[Finding] = []
     line_name = SHELL_ARGUMENTS.get(tool.tool_name)
-    for name, raw_finding in findings_in_ui_action(tool.tool_name, parameters):
-        findings.append(_finding(raw_finding, name, parameters[name], inside=False))
+    if not _is_built_in_observation(tool):
+        for name, raw_finding in findings_in_ui_action(tool.tool_name, parameters):
+            findings.append(_finding(raw_finding, name, parameters[name], inside=False))
     for name, value in parameters.items():
         if name == line_name and isinstance(value, str):
             findings.extend(findings_in_line(value, name))

@@ -120,13 +120,29 @@ def _program_names(parameters: Parameters) -> str:
     return " and ".join(str(name) for name in programs_named(parameters) if name)
 
 
+def _only_there(parameters: Parameters) -> str:
+    """The window or program that a call is limited to, as the end of a sentence."""
+    window, program = parameters.get("window_id"), _program_names(parameters)
+    if window:
+        return f" in the window {short(window, 20)}" + (f" of {short(program, 40)}" if program else "")
+    return f" in {short(program, 40)}" if program else ""
+
+
+def activate_window(parameters: Parameters) -> str:
+    """`activate_window`."""
+    window, program = parameters.get("window_id"), _program_names(parameters)
+    of = f" of {short(program, 40)}" if program else ""
+    if window:
+        return f"Brings the window {short(window, 20)}{of} to the front"
+    return f"Brings the window{of} to the front" if program else ""
+
+
 def click_element(parameters: Parameters) -> str:
     """`click_element`."""
     control = parameters.get("control_id")
     name, role = parameters.get("name"), parameters.get("role")
-    program = _program_names(parameters)
     verb = "Double-clicks" if parameters.get("double_click") is True else "Clicks"
-    place = f" in {short(program, 40)}" if program else ""
+    place = _only_there(parameters)
     if name or role:
         label = f" “{short(name, 60)}”" if name else ""
         return f"{verb} the {short(role or 'control', 30)}{label}{place}"
@@ -146,7 +162,8 @@ def click_point(parameters: Parameters) -> str:
 def type_text(parameters: Parameters) -> str:
     """`type_text`; a secret is not quoted."""
     text, control = parameters.get("text"), parameters.get("control_id")
-    place = f" into the control {short(control, 40)}" if control else " where the keyboard is"
+    only = _only_there(parameters)
+    place = f" into the control {short(control, 40)}{only}" if control else only or " where the keyboard is"
     if not isinstance(text, str) or (isinstance(text, MaskedText) and text == MASK):
         return f"Types a secret{place}" if text is not None else ""
     return f"Types “{short(text, 60)}”{place}"
@@ -155,13 +172,13 @@ def type_text(parameters: Parameters) -> str:
 def press_key(parameters: Parameters) -> str:
     """`press_key`."""
     key = parameters.get("key")
-    return f"Presses {short(key, 40)}" if key else ""
+    return f"Presses {short(key, 40)}{_only_there(parameters)}" if key else ""
 
 
 def scroll(parameters: Parameters) -> str:
     """`scroll`."""
     direction = parameters.get("direction")
-    return f"Scrolls {short(direction, 10)}" if direction else ""
+    return f"Scrolls {short(direction, 10)}{_only_there(parameters)}" if direction else ""
 
 
 def launch(parameters: Parameters) -> str:

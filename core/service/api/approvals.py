@@ -17,6 +17,7 @@ from core.audit.events import GrantRevoked, OperatorRegistered, OperatorRemoved
 from core.batch.questions import is_question
 from core.canonical_json import digest_of
 from core.changes import SignedChange
+from core.dispatch.card_views import CardView
 from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
@@ -25,6 +26,7 @@ from core.service import proposals
 from core.service.api.client import ClientApi
 from core.service.console import ApprovalsApi
 from core.service.previews import Previewer
+from core.service.screen_previews import LastPicture
 from core.statements import SignedStatement
 
 LOOK_TIMEOUT = 20.0
@@ -78,9 +80,15 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         async def look(tool: str, parameters: dict[str, Any]) -> CommandResult:
             return await self._look(device, tool, parameters)
 
+        async def view() -> CardView | None:
+            # What other operators look at, or have approved, is not replaced: it is compared with the screen.
+            is_free = not asked.approved_by
+            renew = is_free and not service.approvals.is_read_by_others(approval, self._client.reader)
+            return await service.dispatcher.cards.shown(asked.request.digest, renew=renew)
+
         known = service.fleet.get(device)
-        offered = self._offered(device)
-        return await Previewer(asked, service.journal, look, known.picture, offered).preview()
+        last, offered = LastPicture(known.picture, known.picture_at), self._offered(device)
+        return await Previewer(asked, service.journal, look, view, last, offered).preview()
 
     async def helpers(self, approval: str) -> list[Helper]:
         request = self._service.approvals.get(approval).request

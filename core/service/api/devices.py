@@ -7,6 +7,7 @@ soon as it can be.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,22 @@ import structlog
 from core.aip.connector import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
-from core.audit.events import DeviceBound, DevicePaired, DeviceRevoked, DeviceSet, ListeningChanged
+from core.audit.events import (
+    CertificateMade,
+    CertificateSwitched,
+    DeviceBound,
+    DevicePaired,
+    DeviceRevoked,
+    DeviceSet,
+    ListeningChanged,
+)
 from core.audit.events import DeviceForgotten as DeviceForgottenEvent
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, JournalUnavailable
 from core.fleet.filter import parse_filter
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, with_settings
 from core.fleet.models import (
+    Certificates,
     Check,
     ContractChange,
     Device,
@@ -43,12 +53,14 @@ from core.service.api.events import DeviceForgotten
 from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
 from core.service.device_history import changes_before, past_calls, past_results
+from core.text import plural
 from core.tokens import token_digest
 
 log = structlog.get_logger(__name__)
 
 # Characters. A host name has at most 253.
 _LONGEST_ADDRESS = 300
+_MOST_NAMED = 20
 
 
 class LocalDevices(ClientApi, DevicesApi):
@@ -95,15 +107,18 @@ class LocalDevices(ClientApi, DevicesApi):
         known = service.registry.find(name)
         await service.journal.settle()
         earlier = await changes_before(service.journal, name, service.started_at)
+        accepted: list[str] = []
         fingerprint = ""
         if known is not None:
             dialled = known.direction == "out"
-            fingerprint = known.fingerprint if dialled else service.links.listening().fingerprint
+            fingerprint = known.fingerprint if dialled else service.links.certificates.present
+            accepted = [] if dialled else service.links.certificates.accepted_by(name)
         return DeviceDetails(
             device=device,
             history=[*earlier, *service.fleet.history(name)],
             refusals=service.links.refusals.of(name),
             fingerprint=fingerprint,
+            accepted=accepted,
             paired_at=known.paired_at if known and known.paired else None,
         )
 
@@ -162,6 +177,44 @@ class LocalDevices(ClientApi, DevicesApi):
             ) from error
         return listening
 
+    async def certificates(self) -> Certificates:
+        return self._service.links.certificates.status()
+
+    async def renew_certificate(self, signed: SignedChange | None = None) -> Certificates:
+        service = self._service
+        certificates = service.links.certificates
+        async with service.certificates_changing:
+            if certificates.pending() is None:
+                wanted = _signed_value(signed, "certificate_sha256")
+                identity = await asyncio.to_thread(certificates.take_offered, wanted)
+                planned = proposals.certificate(service, identity.fingerprint)
+                proof = await self._client.signed(planned, signed)
+                await asyncio.to_thread(certificates.keep, identity)
+                made = CertificateMade(fingerprint=identity.fingerprint, **proof)
+                certificates.made(await self._client.record(made), planned.change)
+            await service.links.announce_certificate()
+            return certificates.status()
+
+    async def switch_certificate(self, anyway: bool = False) -> Certificates:
+        service = self._service
+        async with service.certificates_changing:
+            found = service.links.certificates.status()
+            if not found.next:
+                raise BadInput("There is no next certificate: quarterdeck devices certificate renew.")
+            without = [row for row in found.devices if not row.takes_next]
+            if without and not anyway:
+                rows = "; ".join(f"{row.device}: {row.why}" for row in without[:_MOST_NAMED])
+                more = f"; and {len(without) - _MOST_NAMED} more" if len(without) > _MOST_NAMED else ""
+                raise BadInput(
+                    f"{plural(len(without), 'device')} would have to be paired again, because they have not "
+                    f"taken the next certificate ({rows}{more}). Wait until they have, or switch with "
+                    "--anyway."
+                )
+            names = [row.device for row in without]
+            await self._client.record(CertificateSwitched(from_=found.present, to=found.next, without=names))
+            await service.links.switch_certificate(found.next)
+            return service.links.certificates.status()
+
     async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
         service = self._service
         proposals.paired_as(service, name, settings)
@@ -173,12 +226,13 @@ class LocalDevices(ClientApi, DevicesApi):
             )
         async with service.registry.turn(name):
             await self._catch_up()
-            token = service.registry.take_offered(_signed_digest(signed))
+            token = service.registry.take_offered(_signed_value(signed, "token_sha256"))
             planned = proposals.pairing(service, name, settings, token_digest(token))
             known = proposals.paired_as(service, name, settings)
             event = DevicePaired(
                 direction="in",
                 token_sha256=token_digest(token),
+                certificate_sha256=planned.change.after.get("certificate_sha256", ""),
                 **_settings(known),
                 **await self._client.signed(planned, signed),
             )
@@ -361,9 +415,9 @@ def matching_devices(client: Client, targets: str) -> list[Device]:
     return [device for device in devices if device_filter.matches(device) and client.sees(device)]
 
 
-def _signed_digest(signed: SignedChange | None) -> str:
-    """The digest of the offered token in a signed change; empty if there is none."""
-    digest = signed.statement.change.after.get("token_sha256") if signed is not None else None
+def _signed_value(signed: SignedChange | None, name: str) -> str:
+    """The digest of what the service offered, in a signed change; empty if there is none."""
+    digest = signed.statement.change.after.get(name) if signed is not None else None
     return digest if isinstance(digest, str) else ""
 
 

@@ -51,7 +51,7 @@ from core.batch.templates import compile_batch
 from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
 from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
+from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.filter import no_match
 from core.fleet.models import Device
@@ -199,7 +199,11 @@ class LocalRuns(ClientApi, RunsApi):
         service, client = self._service, self._client
         before = await self._reader.states(run)
         remainder = remainder_of(before)
-        check_resumable(before, remainder)
+        if remainder.unknown:
+            await service.unknown_calls.ask({cell.device for cell in remainder.unknown})
+            before = await self._reader.states(run)
+            remainder = remainder_of(before)
+        check_resumable(before, remainder, self._why_unknown)
         inputs = self._inputs_of(before, secrets or {})
         resumption = Resumption(
             run, remainder.carried, await self._earlier(before, remainder), self._changed_note(before.batch)
@@ -217,6 +221,15 @@ class LocalRuns(ClientApi, RunsApi):
         )
         service.ended_runs.changed(run)
         return await self._reader.first_page(live.id)
+
+    def _why_unknown(self, cell: Cell) -> str:
+        result = cell.result
+        if result is not None and (
+            result.verdict is not Verdict.UNKNOWN or result.basis is Basis.DEVICE_DOES_NOT_KNOW
+        ):
+            # The device has said why.
+            return cell.note.rstrip(".")
+        return self._service.unknown_calls.why_unknown(cell.device, cell.call_id or "")
 
     def _inputs_of(self, before: Run, secrets: dict[str, Any]) -> Inputs:
         """The inputs of an ended run; the secret ones are given again, and must be as they were."""

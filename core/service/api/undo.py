@@ -77,7 +77,7 @@ async def start_undo(service: Service, run: Run, actor: str, operator: str, dige
 
 async def _inverses_since(service: Service, seq: int) -> AsyncIterator[Entry]:
     """The entries, since entry `seq`, of the calls of inverses, oldest first."""
-    kinds = f"{Kind.COMMAND_PREPARED},{Kind.RESULT_RECORDED}"
+    kinds = f"{Kind.COMMAND_PREPARED},{Kind.RESULT_RECORDED},{Kind.LATE_ANSWER_RECEIVED}"
     after: int | None = seq
     while after is not None:
         page = await service.journal.query(

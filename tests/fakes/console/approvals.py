@@ -180,7 +180,14 @@ class ApprovalAnswers(Changes):
             return Preview(kind="screen", problem=f"There is no picture of {device} yet.")
         if "x" in parameters:
             point = (int(parameters["x"]), int(parameters["y"]))
-            return Preview(kind="screen", picture=known.picture, point=point, taken_at=known.picture_at)
+            return Preview(
+                kind="screen",
+                picture=known.picture,
+                point=point,
+                taken_at=known.picture_at,
+                age_s=1.0,
+                compared=True,
+            )
         box = Region(x=980, y=620, width=120, height=32)
         name = str(parameters.get("control_id", "a control"))
         return Preview(
@@ -190,6 +197,8 @@ class ApprovalAnswers(Changes):
             point=(box.x + 60, box.y + 16),
             label=f"push button “{name}”, left click",
             taken_at=known.picture_at,
+            age_s=1.0,
+            compared=True,
         )
 
     def on_helpers(self, approval: str) -> list[Helper]:

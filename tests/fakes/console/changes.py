@@ -22,6 +22,7 @@ from core.service.proposals import PlannedChange
 from core.service.service import Service
 from core.tokens import token_digest
 from tests.fakes.console.state import KnownState
+from tests.fakes.fleet_data import NEXT_FINGERPRINT
 from tests.fakes.tool_changes import contract_of, definition_of
 
 NOWHERE = Path("/nonexistent")
@@ -103,6 +104,9 @@ class Changes(KnownState):
                 accepted_settings=self.accepted_settings,
                 links=SimpleNamespace(
                     listening=lambda: self.listens,
+                    certificates=SimpleNamespace(
+                        present=self.listens.fingerprint, offer=lambda: NEXT_FINGERPRINT
+                    ),
                     machines=SimpleNamespace(
                         of=lambda name: self.device(name).machine, waiting=self._waiting_machine
                     ),

@@ -9,6 +9,7 @@ from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.filter import parse_filter
 from core.fleet.models import (
+    Certificates,
     Check,
     CheckState,
     Device,
@@ -28,7 +29,7 @@ from core.service import proposals
 from core.service.console import DeviceForgotten, LivePicture, LiveState
 from core.tokens import token_digest
 from tests.fakes.console.changes import TOKEN, Changes
-from tests.fakes.fleet_data import FINGERPRINT, ago, history_of, refusals_of
+from tests.fakes.fleet_data import FINGERPRINT, NEXT_FINGERPRINT, ago, history_of, refusals_of
 
 
 class DeviceAnswers(Changes):
@@ -114,6 +115,22 @@ class DeviceAnswers(Changes):
             refused=self.listens.refused,
         )
         return self.listens
+
+    def on_certificates(self) -> Certificates:
+        return Certificates(present=self.listens.fingerprint, next=self.next_certificate)
+
+    def on_renew_certificate(self, signed: SignedChange | None) -> Certificates:
+        if not self.next_certificate:
+            self.check_signed(proposals.certificate(self.service_seen(), NEXT_FINGERPRINT), signed)
+            self.next_certificate = NEXT_FINGERPRINT
+        return self.on_certificates()
+
+    def on_switch_certificate(self, anyway: bool) -> Certificates:
+        if not self.next_certificate:
+            raise BadInput("There is no next certificate: quarterdeck devices certificate renew.")
+        self.listens = self.listens.model_copy(update={"fingerprint": self.next_certificate})
+        self.next_certificate = ""
+        return self.on_certificates()
 
     def on_pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None) -> Pairing:
         if name in self.fleet and self.fleet[name].health is not Health.OFFLINE:

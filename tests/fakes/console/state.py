@@ -81,6 +81,7 @@ class KnownState(TableConsole):
             fingerprint=FINGERPRINT,
             refused=14,
         )
+        self.next_certificate = ""
         # What the doctor finds; None: what fits the device's health.
         self.checks: list[Check] | None = None
         # Of devices that give no live pictures, why.

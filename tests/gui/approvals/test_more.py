@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
@@ -158,8 +159,25 @@ async def test_another_operator_approves_once_and_their_key_is_forgotten(desk_wi
         assert desk.nav.keys.unlocked == "harbour"
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"actor": "agent:clerk"}, "you signed in the agent that asked for this, so you do not count"),
+        ({"edited_from": "a-0000"}, "you asked for this or changed it, so you do not count"),
+    ],
+)
+async def test_an_asker_is_told_by_what_they_became_one(
+    desk_with: DeskWith, more: dict[str, str], words: str
+) -> None:
+    waiting = make_approval(1, approvers=2, askers=["harbour"], **more)
+    async with desk_with(requests=[waiting], second=PHRASE) as desk:
+        await desk.guard_over()
+        assert words in desk.screen.bar.hint.text()
+
+
 async def test_the_asker_is_told_that_they_do_not_count(desk_with: DeskWith) -> None:
-    async with desk_with(requests=[make_approval(1, approvers=2, askers=["harbour"])], second=PHRASE) as desk:
+    waiting = make_approval(1, approvers=2, askers=["harbour"], actor="operator:harbour")
+    async with desk_with(requests=[waiting], second=PHRASE) as desk:
         await desk.guard_over()
         bar = desk.screen.bar
         assert not bar.approve.isVisible()

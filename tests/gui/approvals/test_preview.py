@@ -13,12 +13,13 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.screens.approvals.content_section import ContentSection
+from app.screens.approvals.preview_section import age_words
 from app.screens.approvals.request_payload import Part
 from app.screens.approvals.target_preview import place_plate
 from app.theme.theme import Theme
 from app.widgets.diff_layout import shown_line
 from app.widgets.text_diff import Kind, diff_of, shows_all_of
-from core.approvals.preview_models import Preview, Region
+from core.approvals.preview_models import Helper, Preview, Region
 from core.errors import DeviceError
 from tests.fakes.approvals_desk import KEYS, DeskWith, make_approval
 from tests.fakes.pictures import desktop_png
@@ -243,6 +244,72 @@ async def test_a_click_shows_the_last_picture_with_the_target_alone_bright(desk_
         assert abs(bright - plain.pixelColor(906, 605).lightness()) < 12
         assert dim < 0.75 * plain.pixelColor(906, 501).lightness()
         assert not part.view.plate.intersects(part.view.to_view(part.view.target))
+
+
+def on_screen(desk: Any, **more: Any) -> Preview:
+    """A preview with a picture that is 14 seconds old."""
+    blob = desk.console.fake_journal.add_blob(desktop_png("stock"))
+    stamp = "2026-01-01T10:00:00+00:00"
+    return Preview(kind="screen", picture=blob, taken_at=stamp, age_s=14.0, **more)
+
+
+async def test_the_age_of_the_picture_grows_on_the_card_and_moves_nothing(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
+        desk.console.previews["a-0001"] = on_screen(desk, point=(9, 9), compared=True)
+        await desk.open(make_approval(1, tool="click_element", parameters={"control_id": "post"}))
+        part = desk.screen.card.target
+        await desk.until(lambda: not part.view.image().isNull())
+        hint, focus = part.head.hint, QApplication.focusWidget()
+        assert hint.text().endswith(", 10 s old")
+        assert part.held.isVisible()
+        assert "the command is held" in part.held.text()
+        start = part.clock()
+        part.clock = lambda: start + 600
+        desk.screen.pane.show_time()
+        assert hint.text().endswith(", 10 min old")
+        assert hint.accessibleName() == f"Age of the picture: {hint.text()}"
+        assert hint.property("tone") == "warn"
+        assert QApplication.focusWidget() is focus
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "just now"),
+        (4.9, "just now"),
+        (5, "5 s old"),
+        (59, "55 s old"),
+        (60, "1 min old"),
+        (7300, "2 h old"),
+    ],
+)
+def test_an_age_is_said_in_words(seconds: float, words: str) -> None:
+    assert age_words(seconds) == words
+
+
+async def test_what_is_wrong_with_the_picture_is_said_in_full(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
+        problem = "No picture could be taken: it is busy. This one is older; nothing is compared with it."
+        desk.console.previews["a-0001"] = on_screen(desk, problem=problem)
+        await desk.open(make_approval(1, tool="click_element", parameters={"control_id": "post"}))
+        part = desk.screen.card.target
+        await desk.until(lambda: not part.view.image().isNull())
+        assert part.held.text() == problem
+        assert part.held.wordWrap()
+        assert part.held.property("tone") == "warn"
+
+
+async def test_a_picture_that_is_taken_on_the_card_renews_it(desk_with: DeskWith) -> None:
+    async with desk_with() as desk:
+        desk.console.previews["a-0001"] = on_screen(desk, point=(9, 9))
+        take = Helper(id="h", title="Take a picture", device="lab-lnx-01", tool="screenshot", parameters={})
+        desk.console.helpful["a-0001"] = [take]
+        await desk.open(make_approval(1, tool="click_element", parameters={"control_id": "post"}))
+        part = desk.screen.card.target
+        await desk.until(lambda: not part.view.image().isNull())
+        desk.console.previews["a-0001"] = on_screen(desk, point=(200, 200))
+        desk.screen.card.helpers.run_asked.emit(take)
+        await desk.until(lambda: part.view.target.center() == QPointF(200, 200))
 
 
 async def test_without_a_picture_the_card_says_why(desk_with: DeskWith) -> None:

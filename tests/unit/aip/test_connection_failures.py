@@ -21,8 +21,11 @@ from websockets.http11 import Response
 
 from core.aip import connector
 from core.aip.connection_failures import (
+    MTU_HINT,
     DialFault,
+    DialStage,
     ListenFault,
+    StageTimeout,
     StrangerListens,
     dial_failure,
     listen_failure,
@@ -49,6 +52,13 @@ def tls_error(kind: type[ssl.SSLError], **fields: str) -> ssl.SSLError:
 
 NOT_PAIRED = ssl.SSLCertVerificationError("the certificate is not the one that was paired")
 WRONG_NUMBER = tls_error(ssl.SSLError, reason="WRONG_VERSION_NUMBER")
+STAGES = {
+    DialStage.LOOKUP: DialFault.LOOKUP_TIMEOUT,
+    DialStage.TCP: DialFault.TCP_TIMEOUT,
+    DialStage.TLS: DialFault.TLS_TIMEOUT,
+    DialStage.UPGRADE: DialFault.UPGRADE_TIMEOUT,
+    DialStage.PROXY: DialFault.TIMEOUT,
+}
 CASES: list[tuple[Exception, DialFault, str]] = [
     (status(401), DialFault.TOKEN, "HTTP 401"),
     (status(403), DialFault.TOKEN, "HTTP 403"),
@@ -71,6 +81,10 @@ CASES: list[tuple[Exception, DialFault, str]] = [
     (StrangerListens("user 7 listens"), DialFault.STRANGER, "user 7 listens"),
     (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), DialFault.NOTHING_LISTENS, "refused"),
     (TimeoutError(), DialFault.TIMEOUT, "TimeoutError"),
+    *(
+        (StageTimeout(stage, 3), fault, f"{stage.value}: no answer came within 3 s")
+        for stage, fault in STAGES.items()
+    ),
     (TimeoutError(errno.ETIMEDOUT, "Connection timed out"), DialFault.TIMEOUT, "Connection timed out"),
     (ConnectionResetError(errno.ECONNRESET, "Connection reset"), DialFault.CUT_OFF, "Connection reset"),
     (ConnectionAbortedError("handshake took too long"), DialFault.CUT_OFF, "handshake took too long"),
@@ -111,6 +125,16 @@ def test_a_peers_own_words_are_bounded_and_play_no_tricks() -> None:
         (status(404), ErrorCode.PROTOCOL_ERROR, " answers with HTTP 404"),
         (InvalidHandshake("odd"), ErrorCode.PROTOCOL_ERROR, " is no device link: odd"),
         (TimeoutError(), ErrorCode.TIMEOUT, " did not answer within 10 s"),
+        (
+            StageTimeout(DialStage.LOOKUP, 10),
+            ErrorCode.TIMEOUT,
+            ": no name server answered within 10 s (DNS of this computer)",
+        ),
+        (
+            StageTimeout(DialStage.TLS, 10),
+            ErrorCode.TIMEOUT,
+            f": TLS was not set up within 10 s. {MTU_HINT}",
+        ),
         (
             ConnectionResetError(),
             ErrorCode.PROTOCOL_ERROR,
@@ -156,6 +180,16 @@ def test_the_consoles_words(error: Exception, code: ErrorCode, words: str) -> No
             "The connection was refused: nothing listens there",
         ),
         (TimeoutError(), Ending.UNREACHABLE, "No answer came within 10 s"),
+        (
+            StageTimeout(DialStage.LOOKUP, 10),
+            Ending.UNKNOWN_HOST,
+            "The name lab was looked up, and no name server answered within 10 s (DNS of this machine)",
+        ),
+        (
+            StageTimeout(DialStage.TLS, 10),
+            Ending.UNREACHABLE,
+            f"TLS was not set up within 10 s. {MTU_HINT}",
+        ),
         (OSError(32, "Broken pipe"), Ending.UNREACHABLE, "It cannot be reached: Broken pipe"),
         (ConnectionClosedError(None, None), Ending.LOST, "no close frame received or sent"),
         (Refused("not this name"), Ending.REFUSED, "not this name"),

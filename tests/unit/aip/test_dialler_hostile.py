@@ -15,7 +15,7 @@ from core.aip import resolve
 from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress, dial
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.limits import LinkLimits
-from core.aip.resolve import MOST_LOOKUPS, tcp_connection
+from core.aip.resolve import MOST_LOOKUPS, addresses_of, first_connection
 from core.errors import DeviceError
 from tests.fakes.aip_house import soon
 from tests.fakes.patience import PATIENCE_S
@@ -78,12 +78,51 @@ async def test_an_address_that_swallows_connections_does_not_keep_the_next_from_
         await real(sock, address)
 
     monkeypatch.setattr(loop, "sock_connect", connects)
-    monkeypatch.setattr(resolve, "FOR_ONE_OF_SEVERAL_S", 0.05)
+    monkeypatch.setattr(resolve, "NEXT_ADDRESS_AFTER_S", 0.05)
     server = socket.create_server(("127.0.0.1", 0))
     found = [(socket.AF_INET, ("192.0.2.1", 1)), (socket.AF_INET, server.getsockname())]
     monkeypatch.setattr(resolve, "_look_up", lambda host, port: found)
-    with server, await soon(tcp_connection("two.example", 1)) as sock:
+    with server, await soon(first_connection(await addresses_of("two.example", 1))) as sock:
         assert sock.getpeername() == server.getsockname()
+
+
+@pytest.mark.parametrize("slow_first", [True, False])
+async def test_a_slow_address_is_not_given_up_while_others_are_tried(
+    monkeypatch: pytest.MonkeyPatch, slow_first: bool
+) -> None:
+    """An address that answers after its turn wins over one that never does, wherever it stands."""
+    loop = asyncio.get_running_loop()
+    real = loop.sock_connect
+    others_tried = asyncio.Event()
+
+    async def connects(sock: socket.socket, address: Any) -> None:
+        if address[0] == "192.0.2.1":
+            others_tried.set()
+            await asyncio.Event().wait()
+        await others_tried.wait()
+        await real(sock, address)
+
+    monkeypatch.setattr(loop, "sock_connect", connects)
+    monkeypatch.setattr(resolve, "NEXT_ADDRESS_AFTER_S", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        found = [(socket.AF_INET, server.getsockname()), (socket.AF_INET, ("192.0.2.1", 1))]
+        with await soon(first_connection(found if slow_first else found[::-1])) as sock:
+            assert sock.getpeername() == server.getsockname()
+
+
+async def test_the_error_of_addresses_that_all_refuse_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = server.getsockname()
+    with pytest.raises(ConnectionRefusedError):
+        await soon(first_connection([(socket.AF_INET, closed), (socket.AF_INET, closed)]))
+
+
+def test_families_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    six, four = socket.AF_INET6, socket.AF_INET
+    rows = [(six, "a"), (six, "b"), (six, "c"), (four, "d"), (four, "e")]
+    given = [(family, socket.SOCK_STREAM, 6, "", (host, 1)) for family, host in rows]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: given)
+    assert [address[0] for _, address in resolve._look_up("many.example", 1)] == ["a", "d", "b", "e", "c"]
 
 
 async def test_a_name_is_dialled_like_a_number() -> None:

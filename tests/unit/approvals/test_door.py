@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.aip.messages import Command
+from core.aip.messages import Command, Result, ResultStatus
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import OperatorKey, statement_for
 from core.approvals.preview_models import Preview, Region
@@ -229,7 +229,7 @@ class TestScreens:
         away = {**button, "id": "c2", "name": "Far", "box": {"x": 900, "y": 0, "width": 9, "height": 9}}
         frame = {"id": "c0", "role": "frame", "name": "Mail", "box": None, "children": [button, away]}
         tools.answers["screenshot"] = picture
-        tools.answers["get_ui_tree"] = lambda command: {"tree": [frame]}
+        tools.answers["get_ui_tree"] = lambda command: {"tree": [frame], "truncated": False}
         service.fleet.add("desk", [])
         channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
         await service.fleet.arrived(
@@ -296,11 +296,83 @@ class TestScreens:
         assert shown.target == Region(x=50, y=20, width=20, height=10)
         assert shown.label == "button Send  now"
 
-    async def test_without_a_picture_or_a_control_it_says_so(self, console: Console, desk: ScriptedTools):
+    async def test_without_a_control_it_shows_the_screen_and_says_so(
+        self, console: Console, desk: ScriptedTools
+    ):
         approval = await asked(console, "press_key", "desk", key="Enter")
         shown = await console.approvals.preview(approval.id)
+        assert shown.picture is not None
+        assert shown.problem == "It goes to whatever has the focus, or the pointer."
+        assert not shown.compared
+
+    async def test_a_picture_is_of_the_time_of_the_request_and_says_how_old_it_is(
+        self, console: Console, service: Service, desk: ScriptedTools
+    ):
+        await self.shot(console, service)
+        before = service.fleet.get("desk").picture
+        desk.answers["screenshot"] = screen_of("now")
+        approval = await asked(console, "click_element", "desk", control_id="c1")
+        shown = await console.approvals.preview(approval.id)
+        assert shown.picture not in (None, before)
+        assert shown.age_s is not None
+        assert shown.compared
+        again = await console.approvals.preview(approval.id)
+        assert again.picture == shown.picture
+        assert again.age_s is not None
+        assert again.age_s > shown.age_s
+        await service.journal.settle()
+        taken = (await console.journal.entries("kind:evidence_taken", limit=5)).entries
+        assert [(one.call_id, one.body["moment"], one.blobs) for one in taken] == [
+            (approval.request.call_id, "on the card", [shown.picture])
+        ]
+
+    async def test_a_card_that_is_opened_later_shows_the_screen_of_that_time(
+        self, console: Console, service: Service, desk: ScriptedTools, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr("core.dispatch.card_views._RENEWED_AFTER_S", 0.0)
+        monkeypatch.setattr("core.dispatch.card_views._SHARED_S", 0.0)
+        approval = await asked(console, "click_element", "desk", control_id="c1")
+        first = await console.approvals.preview(approval.id)
+        desk.answers["screenshot"] = screen_of("later")
+        # What another operator looks at stays, and so does what was compared with it.
+        service.approvals.pause_expiry(approval.id, "another window", True)
+        assert (await console.approvals.preview(approval.id)).picture == first.picture
+        service.approvals.pause_expiry(approval.id, "another window", False)
+        later = await console.approvals.preview(approval.id)
+        assert later.picture not in (None, first.picture)
+
+    async def test_a_device_that_cannot_answer_leaves_the_card_with_its_last_picture(
+        self, console: Console, service: Service, desk: ScriptedTools
+    ):
+        await self.shot(console, service)
+        last = service.fleet.get("desk").picture
+        desk.answers["screenshot"] = lambda command: Result(
+            status=ResultStatus.FAILURE, error="tool_failed: The display cannot be opened"
+        )
+        approval = await asked(console, "click_element", "desk", control_id="c1")
+        shown = await console.approvals.preview(approval.id)
+        assert shown.picture == last
+        assert (shown.target, shown.compared) == (None, False)
+        assert "display cannot be opened" in shown.problem
+        assert "older than the request; nothing is compared" in shown.problem
+
+    async def test_where_the_policy_asks_before_a_picture_none_is_taken(
+        self, console: Console, service: Service, desk: ScriptedTools
+    ):
+        service.policy.path.write_text('profile = "lockdown"\n')
+        approval = await asked(console, "click_element", "desk", control_id="c1")
+        shown = await console.approvals.preview(approval.id)
         assert shown.picture is None
-        assert "no picture" in shown.problem
+        assert "needs approval" in shown.problem
+        assert [one.tool_name for one in desk.seen] == []
+        assert [one.id for one in await console.approvals.list()] == [approval.id]
+
+
+def screen_of(words: str) -> Callable[[Command], dict[str, Any]]:
+    """A device's answer with a picture that shows these words."""
+    image = {"media_type": "image/png", "data_bytes": desktop_png(words, size=(100, 50))}
+    box = {"x": 0, "y": 0, "width": 200, "height": 100}
+    return lambda command: {"image": image, "width": 100, "height": 50, "screen_box": box}
 
 
 def request(tool: str, **parameters: Any) -> Request:

@@ -105,6 +105,16 @@ class TestSeveralOperators:
             assert "wants 2 operators now" in result.error.message
             assert rig.tools.seen == []
 
+    async def test_the_operator_of_an_agent_is_told_why_they_do_not_count(self, home: Home):
+        home.policy.write_text(TWO)
+        async with open_rig(home) as rig:
+            order = CommandRequest(DEVICE, "shell_execute", SHELL, "agent:clerk", operators=("anna",))
+            task = rig.tasks.spawn("ask", rig.dispatcher.dispatch(order))
+            with pytest.raises(Refused, match="anna signed in the agent that asked for this; where 2 must"):
+                await rig.approvals.decide(yes(rig.key, await asked(rig)))
+            rig.approvals.withdraw("enough")
+            await task
+
     async def test_the_asker_does_not_count_from_a_terminal_either(self, home: Home):
         home.policy.write_text(TWO)
         async with open_rig(home) as rig:

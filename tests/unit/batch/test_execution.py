@@ -98,6 +98,17 @@ class TestRetries:
         run = await ended(await start(house, steps))
         assert [run.cells["one", step].attempts for step in "ab"] == [1, 3]
 
+    async def test_a_press_is_tried_again_until_its_control_is_there(self, house):
+        house.dispatcher.script["one", "a"] = ["not there", "not there", "done"]
+        run = await ended(await start(house, [{"id": "a", "tool": "write", "retry": RETRY}]))
+        assert (run.cells["one", "a"].state, run.cells["one", "a"].attempts) == (DONE, 3)
+
+    async def test_a_step_may_fail_where_its_control_is_not_there(self, house):
+        house.dispatcher.script["one", "a"] = "not there"
+        steps = [{"id": "a", "tool": "write", "allow_failure": True}, {"id": "b", "tool": "read"}]
+        run = await ended(await start(house, steps))
+        assert states(run)["b"] is DONE
+
     @pytest.mark.parametrize("tool", ["read", "write"])
     async def test_an_unknown_outcome_is_never_repeated_whatever_the_batch_says(self, house, tool):
         words = {**RETRY, "not_idempotent": "A second line does no harm.", "on": ["outcome_unknown"]}

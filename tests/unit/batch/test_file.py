@@ -154,7 +154,14 @@ def test_keys_that_yaml_1_1_would_change_stay_texts() -> None:
             "name: x\nsteps:\n  - {id: a, tool: t, timeout: 0}\n",
             "3:31: timeout is out of range; allowed above 0",
         ),
-        ("name: x\nsteps:\n  - {id: a, tool: t, timeout: '5'}\n", "3:31: timeout is not a number"),
+        (
+            "name: x\nsteps:\n  - {id: a, tool: t, timeout: '5'}\n",
+            "3:31: timeout is not a number of seconds, such as 1; allowed above 0, at most 86400",
+        ),
+        (
+            "name: x\nsteps:\n  - {id: a, tool: t, retry: {times: 2, backoff: 1s}}\n",
+            "3:49: backoff is not a number of seconds, such as 1; allowed at least 0, at most 3600",
+        ),
         (
             "name: x\nsteps:\n  - {id: a, tool: t, enabled: on}\n",
             "3:31: enabled is not a yes or no; allowed true",

@@ -22,6 +22,7 @@ from core.device.tool import FailedWithResult
 from core.errors import ErrorCode
 from core.tasks import TaskGroupOwner
 from tests.fakes.link_console import PLAIN, Bench, Wire, command, device_in_process, link_console, welcome
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import NO_READ_SHELL
 
 STOCK = PLAIN.model_dump_json()
@@ -363,3 +364,53 @@ async def test_a_console_that_never_agreed_on_terms_cannot_bring_an_approval(tmp
         [refused] = await wire.ask(command("work", terms=approval))
         assert refused["error"].startswith("denied_by_device: ")
         assert bench.ran == []
+
+
+async def test_the_last_output_does_not_keep_a_result_waiting_on_a_link_that_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("core.device.progress_sender._LAST_TEXT_S", 0.05)
+    tasks = TaskGroupOwner("test")
+    sent: list[str] = []
+
+    async def send(text: str) -> None:
+        sent.append(text)
+        await asyncio.Event().wait()
+
+    progress = CallProgress("c1", send, tasks, pause_s=0)
+    for _ in range(40):
+        progress("x" * 10_000, stream="stdout")
+        await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        await progress.close()
+    # The one that was being sent, and the first of the rest: the result that follows has all of it.
+    assert len(sent) == 2
+    await tasks.close()
+
+
+async def test_text_that_a_slow_link_would_carry_twice_is_left_to_the_result() -> None:
+    tasks = TaskGroupOwner("test")
+    sent: list[Progress] = []
+    gate = asyncio.Event()
+
+    async def send(frame: str) -> None:
+        sent.append(Progress.model_validate_json(frame))
+        await gate.wait()
+
+    # 7,000 bytes a second: a line of 56 kbit/s.
+    progress = CallProgress("c1", send, tasks, pause_s=0, takes_s=lambda size: size / 7_000)
+    for _ in range(20):
+        progress("x" * 10_000, stream="stdout")
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        await progress.close()
+    assert len(sent) == 1
+    # A few words are carried in a moment, and still told.
+    gate.set()
+    last = CallProgress("c2", send, tasks, pause_s=3600, takes_s=lambda size: size / 7_000)
+    last("first", stream="stdout")
+    await asyncio.sleep(0)
+    last("last words", stream="stdout")
+    await last.close()
+    assert [one.text for one in sent if one.call_id == "c2"] == ["first", "last words"]
+    await tasks.close()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from core.aip.pairing import Pairing, check_url, decode_pairing, encode_pairing, is_loopback
+from core.aip.pairing import Pairing, at_host, check_url, decode_pairing, encode_pairing, is_loopback
 from core.errors import BadInput
 
 REMOTE = Pairing("wss://console.lab:5000/ws", "bench 7 ü", "t0ken-that-nobody-may-see", "ab" * 32)
@@ -96,6 +96,25 @@ def test_an_error_never_shows_the_token() -> None:
         decode_pairing(packed({"u": "ws://elsewhere/ws", "n": "d", "t": "hush", "f": ""}))
     assert "hush" not in caught.value.message
     assert "hush" not in repr(Pairing("ws://localhost", "d", "hush"))
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "shown"),
+    [
+        ("wss://vm:5000/ws", "10.0.0.7", "wss://10.0.0.7:5000/ws"),
+        ("wss://vm/ws", "console.example", "wss://console.example/ws"),
+        ("wss://vm:5000/ws", "fe80::1", "wss://[fe80::1]:5000/ws"),
+        ("wss://[::1]:5000/ws", "[2001:db8::7]", "wss://[2001:db8::7]:5000/ws"),
+    ],
+)
+def test_the_host_of_a_link_can_be_another(url: str, host: str, shown: str) -> None:
+    assert at_host(url, host) == shown
+
+
+@pytest.mark.parametrize("host", ["", "a b", "x/y", "user@h", "h?token=x", "é", "h#x"])
+def test_what_is_no_host_is_refused(host: str) -> None:
+    with pytest.raises(BadInput):
+        at_host("wss://vm:5000/ws", host)
 
 
 @pytest.mark.parametrize(

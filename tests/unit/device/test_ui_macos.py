@@ -186,6 +186,15 @@ async def test_windows_are_told_the_topmost_last_without_the_menu_bar(desktop: M
     await desktop.close()
 
 
+async def test_a_window_comes_back_from_the_dock_and_is_raised(
+    desktop: MacDesktop, ax: Accessibility
+) -> None:
+    ax.window.attributes["AXMinimized"] = True
+    await desktop.bring_forward((await desktop.windows())[-1])
+    assert (ax.window.attributes["AXMinimized"], ax.sent) == (False, ["AXRaise"])
+    await desktop.close()
+
+
 async def test_controls_are_pressed_filled_and_focused(desktop: MacDesktop, ax: Accessibility) -> None:
     controls = {one.name: one for one in (await desktop.tree(Scope(), Bounds())).all()}
     assert await desktop.perform(controls["Save"]) == "AXPress"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from core.device.desktop.control_search import Wanted, the_one
 from core.device.desktop.interface import (
     PROTECTED,
     Bounds,
@@ -17,8 +18,9 @@ from core.device.desktop.interface import (
     Tree,
     Unavailability,
     Window,
+    found_in,
 )
-from core.device.desktop.ui_tools import UiTools, the_one
+from core.device.desktop.ui_tools import UiTools
 from core.device.observations import Observation, ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
@@ -75,6 +77,9 @@ class Remembering(NoDesktop):
     def protect(self, control_id: str | None) -> None:
         self.done.append(("protect", control_id))
 
+    async def windows(self) -> list[Window]:
+        return [Window("0x1", "Other", 7, "other", SCREEN, True, True)]
+
     async def owner_at(self, x: int, y: int) -> Window | None:
         return Window("0x1", "Other", self.owner, "other", SCREEN, True, True)
 
@@ -84,8 +89,9 @@ class Remembering(NoDesktop):
     async def click(self, x: int, y: int, button: str, count: int) -> None:
         self.done.append((x, y, button, count))
 
-    async def type_keys(self, text: str) -> None:
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
         self.done.append(("keys", len(text)))
+        return len(text)
 
 
 def use(only: Control, **more: Any) -> tuple[UiTools, Remembering]:
@@ -147,18 +153,18 @@ async def test_an_observation_is_used_up_even_by_a_click_that_is_refused() -> No
 def test_a_name_that_fits_several_lists_ten_of_them_and_a_hidden_twin_does_not_count() -> None:
     many = Tree([control("root", children=[control("Save", id=f"c{index}") for index in range(12)])])
     with pytest.raises(BadInput) as caught:
-        the_one(many, None, "save")
+        the_one(found_in(many, Wanted(None, "save")))
     assert caught.value.message.startswith("12 controls fit control 'save'")
     assert caught.value.message.count("(c") == 10
     twins = Tree([control("Save", id="seen"), control("Save", id="unseen", states=("enabled",))])
-    assert the_one(twins, "Push Button", " save ").id == "seen"
+    assert the_one(found_in(twins, Wanted("Push Button", " save "))).id == "seen"
 
 
 def test_a_name_that_fits_nothing_is_not_found_and_says_what_there_is() -> None:
     with pytest.raises(QuarterdeckError) as caught:
-        the_one(Tree([control("Open")], truncated=True), "push button", "Save")
-    assert caught.value.code is ErrorCode.NOT_FOUND
-    assert "not every control was read" in caught.value.message
+        the_one(found_in(Tree([control("Open")], truncated=True), Wanted("push button", "Save")))
+    assert caught.value.code is ErrorCode.CONTROL_NOT_FOUND
+    assert "Not every control was read" in caught.value.message
     assert "push button 'Open'" in caught.value.message
 
 
@@ -168,32 +174,35 @@ def test_a_protected_value_leaves_in_no_result() -> None:
 
 
 async def test_a_secret_protects_its_field_before_it_is_typed() -> None:
-    hands, desktop = use(control(takes_text=True))
-    assert await hands.type_text("hunter2", "x", secret=True) == {
+    hands, desktop = use(control(role="text", takes_text=True))
+    assert await hands.type_text({"text": "hunter2", "control_id": "x", "secret": True}) == {
         "typed": 7,
         "method": "accessibility",
         "process_id": 7,
+        "window": {"window_id": "0x1", "title": "Other", "process_name": "other"},
+        "control": {"role": "text", "name": "OK", "control_id": "id-OK"},
+        "text_there": None,
     }
     assert desktop.done == [("protect", "id-OK")]
-    hands, desktop = use(control())
-    await hands.type_text("hunter2", None, secret=True)
+    hands, desktop = use(control(role="text"))
+    await hands.type_text({"text": "hunter2", "secret": True})
     assert desktop.done == [("protect", None), ("keys", 7)]
 
 
 async def test_text_goes_by_keys_where_a_control_takes_none_and_only_with_the_focus() -> None:
-    hands, desktop = use(control())
-    assert (await hands.type_text("abc", "x", secret=False))["method"] == "keys"
+    hands, desktop = use(control(role="text"))
+    assert (await hands.type_text({"text": "abc", "control_id": "x"}))["method"] == "keys"
     assert desktop.done == ["focus", ("keys", 3)]
     desktop.input_lack = Unavailability("There is no display", "Start one")
     with pytest.raises(DeviceError) as caught:
-        await hands.type_text("abc", "x", secret=False)
+        await hands.type_text({"text": "abc", "control_id": "x"})
     assert caught.value.message == "There is no display. Start one"
 
 
 async def test_a_text_beyond_bounds_is_refused_without_repeating_it() -> None:
     hands, desktop = use(control(takes_text=True))
     with pytest.raises(BadInput) as caught:
-        await hands.type_text("hunter2" * 10_000, "x", secret=True)
+        await hands.type_text({"text": "hunter2" * 10_000, "control_id": "x", "secret": True})
     assert caught.value.code is ErrorCode.TOO_LARGE
     assert "hunter2" not in caught.value.message
     assert desktop.done == []

@@ -11,6 +11,7 @@ import pytest
 
 from core.device.desktop.interface import Bounds, Box, Scope
 from core.device.desktop.key_chords import parse_chord
+from core.device.desktop.target_window import brought_forward
 from core.device.desktop.win32 import WindowsDesktop
 from core.errors import BadInput, DeviceError, ErrorCode
 from tests.fakes.patience import PATIENCE_S
@@ -114,6 +115,8 @@ class Machine:
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
+        self.front = 0x1F0
+        self.icons: set[int] = set()
         invoke = SimpleNamespace(Invoke=lambda: self.sent.append("invoke"))
         self.button = Element("Save", "ButtonControl", patterns={INVOKE: invoke}, number=1)
         self.name = Element("Name", "EditControl", patterns={VALUE: Value("")}, number=2)
@@ -136,7 +139,19 @@ class Machine:
         return self.root
 
     def GetForegroundWindow(self) -> int:
-        return 0x1F0
+        return self.front
+
+    def IsIconic(self, handle: int) -> int:
+        return int(handle in self.icons)
+
+    def ShowWindow(self, handle: int, how: int) -> int:
+        self.sent.append(("show", handle, how))
+        self.icons.discard(handle)
+        return 1
+
+    def SetForegroundWindow(self, handle: int) -> int:
+        self.front = handle
+        return 1
 
     def GetFocusedControl(self) -> Element | None:
         return next((one for one in self.window.children if one.HasKeyboardFocus), None)
@@ -206,6 +221,29 @@ async def test_bounds_and_scope_are_kept(desktop: WindowsDesktop) -> None:
     with pytest.raises(BadInput) as caught:
         await desktop.tree(Scope(process_name="nobody"), Bounds())
     assert "No program 'nobody'" in caught.value.message
+    await desktop.close()
+
+
+async def test_a_window_comes_back_from_its_icon_to_the_front(
+    desktop: WindowsDesktop, machine: Machine
+) -> None:
+    machine.front, machine.icons = 0, {0x1F0}
+    (window,) = await desktop.windows()
+    assert (window.active, window.minimized) == (False, True)
+    assert (await brought_forward(desktop, window)).active
+    assert machine.sent == [("show", 0x1F0, 9)]
+    await desktop.close()
+
+
+async def test_keys_go_to_the_named_window_or_nowhere(desktop: WindowsDesktop, machine: Machine) -> None:
+    (window,) = await desktop.windows()
+    assert await desktop.type_keys("a", window) == 1
+    machine.front = 0x99
+    assert await desktop.type_keys("b", window) == 0
+    with pytest.raises(DeviceError) as caught:
+        await desktop.press(parse_chord("t"), window)
+    assert caught.value.code is ErrorCode.KEYBOARD_ELSEWHERE
+    assert machine.sent == ["a"]
     await desktop.close()
 
 

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from core.aip.messages import Command, Result, ResultStatus
+from core.approvals.models import Approval
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry
 from core.batch.history import rebuild_run
@@ -53,6 +54,7 @@ class Screen:
     def __init__(self) -> None:
         self.label = "Save"
         self.at = (100, 80)
+        self.size = (400, 300)
         self.caret = False
         self.clock = "12:00"
         self.broken = ""
@@ -62,7 +64,7 @@ class Screen:
         if self.broken:
             return Result(status=ResultStatus.FAILURE, error=self.broken)
         self.taken += 1
-        image = Image.new("RGB", (400, 300), "#20242c")
+        image = Image.new("RGB", self.size, "#20242c")
         draw = ImageDraw.Draw(image)
         x, y = self.at
         draw.rectangle((x, y, x + 80, y + 30), "#3d6fe0")
@@ -74,10 +76,10 @@ class Screen:
         image.save(out, "PNG")
         return {
             "image": {"media_type": "image/png", "data_base64": base64.b64encode(out.getvalue()).decode()},
-            "width": 400,
-            "height": 300,
+            "width": self.size[0],
+            "height": self.size[1],
             "scale": 1.0,
-            "screen_box": {"x": 0, "y": 0, "width": 400, "height": 300},
+            "screen_box": {"x": 0, "y": 0, "width": self.size[0], "height": self.size[1]},
             "observation": f"ref-{self.taken}",
         }
 
@@ -101,9 +103,19 @@ async def rig(home: Home, screen: Screen) -> AsyncIterator[Rig]:
         yield rig
 
 
-async def approve(rig: Rig) -> None:
+async def card_of(rig: Rig) -> Approval:
+    """A request that waits, when its card shows the screen."""
     waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
+    await rig.dispatcher.cards.shown(waiting.request.digest, renew=False)
+    return waiting
+
+
+async def say_yes(rig: Rig, waiting: Approval) -> None:
     await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+
+
+async def approve(rig: Rig) -> None:
+    await say_yes(rig, await card_of(rig))
 
 
 async def approved(rig: Rig, tool: str, **parameters: Any) -> CommandResult:
@@ -282,16 +294,17 @@ class TestFreshness:
         screen.caret, screen.clock = True, "12:01"
         await approve(rig)
         assert (await call).error is None
-        assert sent(rig) == ["screenshot", "screenshot", "click_point"]
+        assert sent(rig) == [*["screenshot"] * 3, "click_point"]
 
     @pytest.mark.parametrize("change", [{"label": "Sell"}, {"at": (130, 80)}])
     async def test_a_click_whose_target_changed_is_held_with_both_pictures(
         self, rig: Rig, screen: Screen, change: dict[str, Any]
     ):
         call = await self.click(rig)
+        waiting = await card_of(rig)
         for key, value in change.items():
             setattr(screen, key, value)
-        await approve(rig)
+        await say_yes(rig, waiting)
         result = await call
         assert result.error is not None
         assert result.error.code is ErrorCode.STALE_OBSERVATION
@@ -300,7 +313,7 @@ class TestFreshness:
         assert [one.what for one in result.evidence] == ["on the card", "just before"]
         card, now = [await rig.journal.get_blob(one.blob) for one in result.evidence]
         assert Image.open(io.BytesIO(card)).tobytes() != Image.open(io.BytesIO(now)).tobytes()
-        [taken] = await evidence_of(rig, result.call_id)
+        [_card, taken] = await evidence_of(rig, result.call_id)
         assert taken.body["card"] == result.evidence[0].blob
         assert taken.blobs == [result.evidence[1].blob]
 
@@ -309,10 +322,10 @@ class TestFreshness:
             screen.label, screen.at = "Save", (100, 80)
             await rig.call("screenshot")
             call = rig.start("click_element", control_id="7")
-            waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
+            waiting = await card_of(rig)
             for key, value in change.items():
                 setattr(screen, key, value)
-            await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+            await say_yes(rig, waiting)
             result = await call
             assert result.error is not None
             assert result.error.code is ErrorCode.STALE_OBSERVATION
@@ -337,27 +350,13 @@ class TestFreshness:
         """Otherwise an agent could change the target and take a picture while a person reads the card."""
         await rig.call("screenshot")
         call = rig.start("click_element", control_id="7")
-        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
+        waiting = await card_of(rig)
         screen.label = "Sell"
         await rig.dispatcher.dispatch(CommandRequest(DEVICE, "screenshot", {}, "agent:mallory"))
-        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+        await say_yes(rig, waiting)
         result = await call
         assert result.error is not None
         assert result.error.code is ErrorCode.STALE_OBSERVATION
-
-    async def test_a_picture_that_the_operator_takes_meanwhile_counts(self, rig: Rig, screen: Screen):
-        await rig.call("screenshot")
-        call = rig.start("click_element", control_id="7")
-        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
-        screen.label = "Sell"
-        await rig.call("screenshot")
-        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
-        assert (await call).error is None
-
-    async def test_where_the_card_showed_no_picture_nothing_is_compared(self, rig: Rig):
-        result = await approved(rig, "click_element", control_id="7")
-        assert result.error is None
-        assert sent(rig) == ["click_element"]
 
     async def test_a_picture_made_forgotten_by_many_others_holds_the_click(self, rig: Rig):
         call = await self.click(rig)
@@ -367,7 +366,7 @@ class TestFreshness:
         late = rig.start("click_point", x=140, y=95, observation="ref-1")
         second = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         for waiting in (first, second):
-            await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+            await say_yes(rig, waiting)
         # What was asked before the flood has its picture still.
         assert (await call).error is None
         result = await late
@@ -389,7 +388,7 @@ class TestFreshness:
         call = await self.click(rig)
         await approve(rig)
         assert (await call).error is None
-        assert sent(rig) == ["screenshot", "screenshot", "click_point", "screenshot"]
+        assert sent(rig) == [*["screenshot"] * 3, "click_point", "screenshot"]
 
 
 def nested(levels: int, node: dict[str, Any]) -> dict[str, Any]:
@@ -434,9 +433,9 @@ class TestWhichControl:
     async def press(self, rig: Rig, screen: Screen, changes: bool, **named: Any) -> CommandResult:
         await rig.call("screenshot")
         call = rig.start("click_element", **(named or NAMED))
-        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
+        waiting = await card_of(rig)
         screen.label = "Sell" if changes else screen.label
-        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+        await say_yes(rig, waiting)
         return await call
 
     @pytest.mark.parametrize("changes", [False, True])
@@ -518,10 +517,10 @@ class TestWhichControl:
         await rig.call("screenshot")
         self.shows(rig, self.button(screen))
         call = rig.start("click_element", **NAMED)
-        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
+        waiting = await card_of(rig)
         rig.tools.infos = [one for one in rig.tools.infos if one.tool_name != "get_ui_tree"]
         await rig.fleet.relist(DEVICE)
-        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+        await say_yes(rig, waiting)
         result = await call
         assert result.error is not None
         assert result.error.code is ErrorCode.STALE_OBSERVATION
@@ -541,22 +540,6 @@ class TestWhichControl:
             self.shows(rig)
             assert (await self.press(rig, screen, changes=True)).error is None
             assert sent(rig)[-1] == "click_element"
-
-    @pytest.mark.parametrize("actor", ["agent:mallory", "operator:anna"])
-    async def test_the_first_picture_of_a_device_counts_only_if_an_operator_took_it(
-        self, rig: Rig, screen: Screen, actor: str
-    ):
-        """Without one the card shows none; one that comes while it is open may be any agent's."""
-        call = rig.start("click_element", control_id="7")
-        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
-        await rig.dispatcher.dispatch(CommandRequest(DEVICE, "screenshot", {}, actor))
-        if actor == "operator:anna":
-            screen.label = "Sell"
-        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
-        result = await call
-        assert result.error is not None
-        assert result.error.code is ErrorCode.STALE_OBSERVATION
-        assert "click_element" not in sent(rig)
 
 
 SEEN_FIRST = """

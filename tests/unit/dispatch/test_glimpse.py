@@ -94,10 +94,13 @@ async def test_a_glimpse_is_the_walls_picture_and_nobody_elses(rig: Rig) -> None
 async def test_a_target_that_changed_under_a_live_wall_is_held_against_the_full_picture(
     rig: Rig, screen: Screen
 ) -> None:
-    full = await rig.call("screenshot")
+    await rig.call("screenshot")
     await glimpse(rig)
     call = rig.start("click_element", control_id="7")
     waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
+    view = await rig.dispatcher.cards.shown(waiting.request.digest, renew=False)
+    assert view is not None
+    assert view.picture is not None
     screen.label = "Sell"
     # The newest thing that the operator "looked at" shows the changed target already.
     await glimpse(rig)
@@ -105,7 +108,7 @@ async def test_a_target_that_changed_under_a_live_wall_is_held_against_the_full_
     result = await call
     assert result.error is not None
     assert result.error.code is ErrorCode.STALE_OBSERVATION
-    assert result.evidence[0].blob == full.evidence[0].blob
+    assert result.evidence[0].blob == view.picture.blob
     assert "click_element" not in [one.tool_name for one in rig.tools.seen]
 
 

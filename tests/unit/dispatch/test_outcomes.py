@@ -13,9 +13,9 @@ from core.batch.models import CellState
 from core.batch.run_state import cell_state_of
 from core.cli.output import result_text
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.dispatch.outcome import GUARD_CODES, NO_VALUE, STOCK_NULLS, failure_in
+from core.dispatch.outcome import GUARD_CODES, NO_VALUE, STOCK_NULLS, TARGET_CODES, failure_in
 from core.dispatch.result_sanitizer import LARGE_TEXT
-from core.errors import DeviceError, ErrorCode
+from core.errors import ADVICE, DeviceError, ErrorCode
 from core.home import Home
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 
@@ -328,6 +328,20 @@ async def test_what_the_guard_of_a_device_refused_did_not_run(home: Home, code: 
         assert (wrote.verdict, wrote.basis) == (Verdict.REFUSED, Basis.DEVICE_REFUSED)
         assert wrote.error is not None
         assert wrote.error.code is code
+
+
+@pytest.mark.parametrize("code", sorted(TARGET_CODES))
+async def test_what_was_not_pressed_is_refused_with_a_next_step_that_fits(home: Home, code: ErrorCode):
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home) as rig:
+        rig.tools.answers["write_file"] = lambda command: Result(
+            status=ResultStatus.FAILURE, error=f"{code.value}: not now"
+        )
+        pressed = await rig.call("write_file", file_path="/tmp/x", content="")
+        assert (pressed.verdict, pressed.basis) == (Verdict.REFUSED, Basis.DEVICE_REFUSED)
+        assert pressed.error is not None
+        assert (pressed.error.code, pressed.error.message) == (code, "not now")
+        assert pressed.error.next not in ("", ADVICE[ErrorCode.TOOL_FAILED].next_step)
 
 
 async def _answered(rig: Rig, value: Any) -> CommandResult:

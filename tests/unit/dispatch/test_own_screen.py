@@ -66,6 +66,9 @@ async def test_an_action_on_the_consoles_own_screen_is_refused_and_says_what_all
     assert result.error is not None
     assert result.error.code is ErrorCode.DENIED_BY_POLICY
     assert "could press Approve" in result.error.message
+    # No rule is named, so none is to be read.
+    assert "rule that is named" not in result.error.next
+    assert "another device" in result.error.next
     assert "ui_actions_on_this_computer = true" in result.error.message
     assert rig.tools.seen == []
     with pytest.raises(Refused, match="press Approve"):

@@ -125,7 +125,7 @@ async def test_a_host_that_swallows_connections(hasty, monkeypatch):
         await asyncio.Event().wait()
 
     # No address of a test machine can be counted on to swallow connections; this is the machine's edge.
-    monkeypatch.setattr("core.fleet.doctor.asyncio.open_connection", never)
+    monkeypatch.setattr("core.fleet.doctor.first_connection", never)
     check = fails_at(await hasty.dialled("ws://127.0.0.1:5001/ws"), "reach", "Nothing answered within 0.5 s")
     assert "firewall" in check.next
 
@@ -134,7 +134,7 @@ async def test_a_host_without_a_route(desk, monkeypatch):
     async def unroutable(*args: Any, **options: Any) -> None:
         raise OSError(113, "No route to host")
 
-    monkeypatch.setattr("core.fleet.doctor.asyncio.open_connection", unroutable)
+    monkeypatch.setattr("core.fleet.doctor.first_connection", unroutable)
     fails_at(await desk.dialled("ws://127.0.0.1:5001/ws"), "reach", "no route")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,10 +37,17 @@ from tests.fakes.scripted_device import tool
 from tests.fakes.trust_desk import TrustDesk, trust_desk
 from tests.unit.service.test_trusted_tools import is_blocked
 
+RECORDED = Path(__file__).parents[2] / "fakes" / "earlier_version" / "tools"
 UPDATED = [
     "get_ui_tree",
+    "get_accessibility_tree",
     "list_windows",
     "click_element",
+    "click_point",
+    "type_text",
+    "press_key",
+    "scroll",
+    "screenshot",
     "close_application",
     "read_file",
     "write_file",
@@ -88,7 +96,11 @@ def listed_now(name: str) -> dict[str, Any]:
 
 
 def listed_before(name: str) -> dict[str, Any]:
-    """The tool as the version before listed it."""
+    """The tool as the version before listed it: recorded, or the present one with the change taken out."""
+    recorded = RECORDED / f"{name}.json"
+    if recorded.exists():
+        found: dict[str, Any] = json.loads(recorded.read_text())
+        return found
     listed = copy.deepcopy(listed_now(name))
     properties = listed["input_schema"]["properties"]
     listed["output_schema"].get("properties", {}).pop("note", None)

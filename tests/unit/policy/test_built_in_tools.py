@@ -41,7 +41,10 @@ def test_what_works_pointer_or_keyboard_is_refused_on_the_own_screen_and_compare
     """A tool that takes a control, a pixel, a key or text to type has a target: no new one is missed."""
     row, tool = BUILT_IN_TOOLS[name], TOOLS[name]
     takes = set(tool.input_schema["properties"])
-    works = row.effect is not Effect.OBSERVE and bool(takes & {"control_id", "observation", "key", "text"})
+    acted_on = {"control_id", "observation", "key", "text"}
+    if row.target is ScreenTarget.WINDOW:
+        acted_on |= {"window_id"}
+    works = row.effect is not Effect.OBSERVE and bool(takes & acted_on)
     assert works == (row.target is not None)
     assert works == (name in UI_ACTIONS)
     assert (row.target is ScreenTarget.POINT) == ("observation" in takes) == targets_point(name)

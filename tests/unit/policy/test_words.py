@@ -443,3 +443,17 @@ def test_a_headline_shows_what_is_hidden_and_stays_short() -> None:
     headline = headline_of(findings_in_call(a_tool(), {"command": f"rm -rf {folders}"}))
     assert "\u202e" not in headline
     assert len(headline) < 600
+
+
+def test_a_control_that_is_only_waited_for_is_no_finding_unless_another_server_says_so() -> None:
+    wanted = {"process_name": "shop", "role": "check box", "name": "Agree"}
+    waits = a_tool("wait_for_element", Effect.OBSERVE)
+    assert findings_in_call(waits, wanted) == []
+    facts = waits.contract.facts()
+    declared = {
+        key: Fact(value=facts[key]["value"], source=Source.DECLARED, why="test")
+        for key in ("effect", "risk", "reversible", "idempotent", "open_world", "evidence")
+    }
+    theirs = waits.contract.model_copy(update=declared)
+    for tool in (a_tool("click_element"), waits.model_copy(update={"contract": theirs})):
+        assert [one.risk for one in findings_in_call(tool, wanted)] == [Risk.HIGH]

@@ -160,6 +160,9 @@ CASES: dict[str, list[Row]] = {
         ("listen", {"address": "here"}, ErrorCode.INVALID_ARGUMENTS),
         ("listen", {"address": "0.0.0.0:5999"}, ErrorCode.SIGNATURE_REQUIRED),
         ("listen", {"address": "127.0.0.1:0"}, lambda listening: not listening.secure),
+        ("certificates", {}, lambda found: (found.present, found.next) == ("", "")),
+        ("renew_certificate", {}, ErrorCode.INVALID_ARGUMENTS),
+        ("switch_certificate", {}, ErrorCode.INVALID_ARGUMENTS),
         ("pair", {"name": "pad", "settings": LAB}, ErrorCode.SIGNATURE_REQUIRED),
         (
             "pair",

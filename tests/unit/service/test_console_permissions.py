@@ -27,10 +27,12 @@ ANY = frozenset(
 )
 OPERATORS_ONLY = frozenset(
     "accept_machine accept_policy accept_settings add_agent agent_commands agent_tallies agents approval "
-    "approvals blob challenge check_policy contract_change decide delete_batch device_details doctor "
+    "approvals blob certificates challenge check_policy contract_change decide delete_batch "
+    "device_details doctor "
     "edit_approval entries entry_numbers explain explanation facets fatigue find_in_results find_runs "
     "forget grants helpers histogram hold identify listen listening pair pair_listening pause_agent "
     "pause_run policy_text preview proof propose  reconnect refusals register_operator "
+    "renew_certificate switch_certificate "
     "remove_operator rename_batch resume review_contract revoke revoke_agent revoke_grant run_helper "
     "save_batch save_policy set_agent set_device set_profile settle_step shut_down state stop_agent "
     "stop_all timeline try_expressions try_policy unpause_run verify "

@@ -139,14 +139,14 @@ class TestHealth:
             clock = asyncio.get_running_loop().time()
             # Counted from then, and not from now: on a busy machine that may be seconds ago.
             heard = datetime.fromisoformat(str(service.fleet.get("lab-1").last_heard))
-            service.links.look(heard + timedelta(seconds=49), clock)
+            service.links.look(heard + timedelta(seconds=14), clock)
             assert service.fleet.get("lab-1").health is Health.ONLINE
-            service.links.look(heard + timedelta(seconds=51), clock)
+            service.links.look(heard + timedelta(seconds=16), clock)
             stale = service.fleet.get("lab-1")
             assert stale.health is Health.STALE
             assert stale.since <= datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
             assert stale.since >= online.since[:19]
-            assert "heartbeats" in stale.reason
+            assert "nothing was heard for 15 s" in stale.reason
             await device.beat()
             assert (await stands(console, "lab-1", Health.ONLINE)).reason == ""
         history = [one.health for one in (await console.devices.details("lab-1")).history]

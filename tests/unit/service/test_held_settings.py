@@ -12,7 +12,7 @@ import pytest
 
 from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
-from core.device.config import CONFIG, DeviceConfig, Limits, Undo, config_of, config_text
+from core.device.config import CONFIG, DeviceConfig, Limits, Link, Undo, config_of, config_text
 from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home, Settings
@@ -55,7 +55,7 @@ def test_every_key_of_settings_toml_is_decided_about():
 
 
 def test_every_key_of_device_toml_is_decided_about():
-    sections = {"limits": Limits, "undo": Undo}
+    sections = {"limits": Limits, "undo": Undo, "link": Link}
     keys = set(DeviceConfig.model_fields) - set(sections)
     keys |= {f"{name}.{key}" for name, section in sections.items() for key in section.model_fields}
     assert set(DEVICE_KEYS) == keys

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from dataclasses import dataclass
 
 from core.device.desktop.interface import Control
-from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported, Ref
+from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ACTION,
-    APPLICATION,
     COMPONENT,
-    EDITABLE_TEXT,
     MOST_ACTIONS,
     ROOT,
-    TEXT,
+    role_word,
+    state_words,
 )
 
-# Actions equivalent to a user's click, the best first. Toolkits differ in upper and lower case.
-_PRESSING = ("press", "click", "activate", "toggle", "jump", "open", "expand or contract")
+# Actions equivalent to a user's click, the best first, by their untranslated names. Toolkits differ in upper
+# and lower case. Browsers name an action by what it does to this control now: `check`, `uncheck`, `select`.
+_PRESSING = (
+    "press",
+    "click",
+    "activate",
+    "toggle",
+    "check",
+    "uncheck",
+    "select",
+    "jump",
+    "open",
+    "expand or contract",
+    "expand",
+    "collapse",
+)
 # For these roles, `activate` is Enter or a double click in GTK, and `toggle` selects nothing in Qt: it would
 # submit a form, open a row, or do nothing. They are clicked with the pointer instead.
 _POINTED_AT = (
@@ -31,30 +46,134 @@ _POINTED_AT = (
     "tree item",
     "terminal",
 )
+_IN_MENUS = ("menu item", "check menu item", "radio menu item", "menu")
+# Roles whose actions GTK 2 and GTK 3 perform otherwise than a click, and Qt those in menus.
+_POINTER_IN_TOOLKITS = (
+    "push button",
+    "toggle button",
+    "check box",
+    "radio button",
+    "combo box",
+    *_IN_MENUS,
+)
+_MENUS = 8
+# The type of `ScrollTo` that moves as little as needed.
+_ANYWHERE = 6
 _PLAIN = ("press", "click", "jump")
 # Some programs answer a press only after the dialog that it opened has been closed.
 _ACTION_S = 3.0
 
 
-async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | None:
-    """Perform the action equivalent to a click; returns its name, or None where the control has none."""
-    names = [name.lower() for name in await _names(bus, ref, control)]
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action of a control, by its number and its untranslated name."""
+
+    index: int
+    name: str
+
+
+async def pressing_action(bus: AccessibilityBus, ref: Ref, control: Control) -> Action | None:
+    """The action equivalent to a click; None where the control has none.
+
+    Raises:
+        Silent: its program hangs.
+        Gone: it does not exist.
+    """
+    names = [name.lower() for name in await action_names(bus, ref)]
     wanted = _PLAIN if control.role in _POINTED_AT else _PRESSING
-    index = next((names.index(name) for name in wanted if name in names), None)
-    if index is None:
-        return None
-    (done,) = await bus.call(ref, ACTION, "DoAction", "i", (index,), seconds=_ACTION_S)
-    return names[index] if done else None
+    return next((Action(names.index(name), name) for name in wanted if name in names), None)
 
 
-async def _names(bus: AccessibilityBus, ref: Ref, control: Control) -> list[str]:
-    """The untranslated names of the actions; the control itself reports translated names, or none."""
+async def do(bus: AccessibilityBus, ref: Ref, action: Action) -> bool:
+    """Perform an action; False where the program refuses.
+
+    Raises:
+        Silent: no answer in time, which is not to say that it was not performed.
+        Gone: the control does not exist, or ended with its program meanwhile.
+    """
+    (done,) = await bus.call(ref, ACTION, "DoAction", "i", (action.index,), seconds=_ACTION_S)
+    return bool(done)
+
+
+async def action_names(bus: AccessibilityBus, ref: Ref) -> list[str]:
+    """The untranslated names of a control's actions, by their index; empty where it has none.
+
+    `GetActions` has translated names, which Chromium leaves empty and WebKit's pages do not answer.
+
+    Raises:
+        Silent: its program hangs.
+        Gone: it does not exist.
+    """
     try:
         count = min(int(await bus.get(ref, ACTION, "NActions")), MOST_ACTIONS)
         asked = (bus.call(ref, ACTION, "GetName", "i", (at,)) for at in range(count))
         return [str(name) for (name,) in await asyncio.gather(*asked)]
     except NotSupported:
-        return list(control.actions)
+        return []
+
+
+async def prefers_pointer(bus: AccessibilityBus, ref: Ref, control: Control) -> bool:
+    """Whether the pointer is better than the control's action.
+
+    GTK 3 runs the dialog that an action opens inside the action: its program is deaf until the dialog is
+    closed. GTK 2 arms a button and may not release it. Qt leaves the menu open whose item it has triggered,
+    and the menu takes the keys that follow.
+    """
+    if control.role not in _POINTER_IN_TOOLKITS:
+        return False
+    toolkit = await bus.toolkit(Ref(ref.bus, ROOT))
+    if toolkit.name.startswith("qt"):
+        return control.role in _IN_MENUS and "showing" in control.states
+    return toolkit.is_gtk(3) or toolkit.is_gtk(2) or toolkit.name == "gail"
+
+
+async def states(bus: AccessibilityBus, ref: Ref) -> tuple[str, ...]:
+    """The states of a control, in one call.
+
+    Raises:
+        Silent: its program hangs.
+        Gone: it does not exist.
+    """
+    (bits,) = await bus.call(ref, ACCESSIBLE, "GetState")
+    words = state_words(list(bits))
+    toolkit = await bus.toolkit(Ref(ref.bus, ROOT))
+    # GTK 4 says of windows only that they are showing.
+    return (*words, "showing") if toolkit.is_gtk(4) and "visible" in words else words
+
+
+async def menus_above(bus: AccessibilityBus, ref: Ref) -> list[Ref]:
+    """The menus that hold a menu item, the outermost first.
+
+    Raises:
+        Silent: its program hangs.
+        Gone: it does not exist.
+    """
+    found: list[Ref] = []
+    while len(found) < _MENUS:
+        name, path = await bus.get(ref, ACCESSIBLE, "Parent")
+        ref = Ref(str(name), str(path))
+        (role,) = await bus.call(ref, ACCESSIBLE, "GetRole")
+        if role_word(int(role)) != "menu":
+            break
+        found.insert(0, ref)
+    return found
+
+
+async def scroll_to(bus: AccessibilityBus, ref: Ref, control: Control) -> bool:
+    """Ask a program to scroll to a control; returns False where it cannot.
+
+    Toolkits without `ScrollTo` scroll to what gets the focus.
+    """
+    with contextlib.suppress(NotSupported, Gone, Silent):
+        (done,) = await bus.call(ref, COMPONENT, "ScrollTo", "u", (_ANYWHERE,))
+        if done:
+            return True
+    if "focusable" not in control.states:
+        return False
+    try:
+        return await focus(bus, ref)
+    except (Gone, Silent):
+        return False
 
 
 async def focus(bus: AccessibilityBus, ref: Ref) -> bool:
@@ -64,44 +183,6 @@ async def focus(bus: AccessibilityBus, ref: Ref) -> bool:
     except NotSupported:
         return False
     return bool(done)
-
-
-async def insert_text(bus: AccessibilityBus, ref: Ref, text: str) -> bool:
-    """Insert text at the caret, replacing a selection; returns False where the control cannot do that."""
-    try:
-        at = int(await bus.get(ref, TEXT, "CaretOffset"))
-        (selections,) = await bus.call(ref, TEXT, "GetNSelections")
-        if int(selections) > 0:
-            start, end = await bus.call(ref, TEXT, "GetSelection", "i", (0,))
-            if int(end) > int(start) >= 0:
-                (done,) = await bus.call(ref, EDITABLE_TEXT, "DeleteText", "ii", (int(start), int(end)))
-                if not done:
-                    return False
-                at = int(start)
-        if at < 0:
-            at = int(await bus.get(ref, TEXT, "CharacterCount"))
-        is_qt = await _is_qt(bus, ref)
-        # Each toolkit measures the length in its own unit and cuts the text there.
-        length = _utf16(text) if is_qt else len(text.encode())
-        (done,) = await bus.call(ref, EDITABLE_TEXT, "InsertText", "isi", (at, text, length))
-        if done:
-            after = at + (_utf16(text) if is_qt else len(text))
-            await bus.call(ref, TEXT, "SetCaretOffset", "i", (after,))
-    except NotSupported:
-        return False
-    return bool(done)
-
-
-async def _is_qt(bus: AccessibilityBus, ref: Ref) -> bool:
-    try:
-        toolkit = str(await bus.get(Ref(ref.bus, ROOT), APPLICATION, "ToolkitName"))
-    except (NotSupported, Gone):
-        return False
-    return toolkit.lower().startswith("qt")
-
-
-def _utf16(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2
 
 
 async def has_focus(bus: AccessibilityBus, ref: Ref) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import os
+import re
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ANSWERS,
     APPLICATION,
+    MAY_WAIT,
     PROPERTIES,
     PROPERTY_TYPES,
     SOMETIMES_LOST,
@@ -36,6 +36,9 @@ _LEFT_ALONE_S = 2.0
 # How long, in seconds, a call is not repeated that a program left unanswered while it answered others.
 _DEAF_S = 60.0
 _REMEMBERED = 256
+# Most objects have paths of this form; an id has it in short, because a tree has hundreds of ids.
+_USUAL_PATH, _SHORT_PATH = "/org/a11y/atspi/accessible/", "~"
+_ID = re.compile(r"at-(?P<mark>[0-9A-Za-z]*)(?P<bus>:[0-9]+\.[0-9]+)(?P<path>[~/][0-9A-Za-z_/]*)")
 _GONE = (
     "org.freedesktop.DBus.Error.UnknownObject",
     "org.freedesktop.DBus.Error.ServiceUnknown",
@@ -43,6 +46,8 @@ _GONE = (
     "org.freedesktop.DBus.Error.NoReply",
     "org.freedesktop.DBus.Error.Disconnected",
 )
+# The bus says so of calls that the program had and did not answer before it left the bus.
+_ENDED = ("org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Disconnected")
 NO_BUS = Unavailability(
     "The accessibility bus cannot be reached",
     "Install at-spi2-core, run the device client inside the desktop session (it needs "
@@ -51,15 +56,23 @@ NO_BUS = Unavailability(
 
 
 class Silent(Exception):
-    """A program did not answer in time."""
+    """A program did not answer in time; `was_sent` is false where it was not called, because it hangs."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, was_sent: bool = True) -> None:
         super().__init__(name)
         self.name = name
+        self.was_sent = was_sent
 
 
 class Gone(Exception):
-    """The object or its program does not exist any more."""
+    """The object or its program does not exist any more.
+
+    `was_sent`: the program ended while it had the call, which it may have carried out.
+    """
+
+    def __init__(self, name: str, *, was_sent: bool = False) -> None:
+        super().__init__(name)
+        self.was_sent = was_sent
 
 
 class NotSupported(Exception):
@@ -104,7 +117,7 @@ async def _ask(bus: MessageBus, message: Message, seconds: float) -> list[Any]:
         reply = await bus.call(message)
     if reply.message_type is MessageType.ERROR:
         if reply.error_name in _GONE:
-            raise Gone(reply.error_name)
+            raise Gone(reply.error_name, was_sent=reply.error_name in _ENDED)
         raise NotSupported(f"{reply.error_name}: {reply.body}")
     # A program may send an answer of the wrong type, which must not break the reading of other programs.
     wanted = ANSWERS.get(str(message.member), reply.signature)
@@ -181,12 +194,14 @@ class AccessibilityBus:
             self._toolkits.clear()
             # The id of the bus: names such as :1.7 recur on another bus and then mean another program.
             _, _, guid = address.partition("guid=")
-            self._mark = guid[:8] or address[-8:]
+            self._mark = re.sub("[^0-9A-Za-z]", "", guid or address[-8:])[:8]
 
     def id_of(self, ref: Ref) -> str:
         """An opaque id for a reference, valid for the life of the object."""
-        plain = f"{self._mark} {ref.bus} {ref.path}".encode()
-        return "at-" + base64.urlsafe_b64encode(plain).decode("ascii").rstrip("=")
+        path = ref.path
+        if path.startswith(_USUAL_PATH):
+            path = _SHORT_PATH + path.removeprefix(_USUAL_PATH)
+        return f"at-{self._mark}{ref.bus}{path}"
 
     def ref_of(self, control_id: str) -> Ref:
         """The reference for an id.
@@ -194,15 +209,13 @@ class AccessibilityBus:
         Raises:
             DeviceError: the id is not of this bus (code `stale_observation`).
         """
-        head, _, rest = control_id.partition("-")
-        try:
-            plain = base64.urlsafe_b64decode(rest + "=" * (-len(rest) % 4)).decode()
-            mark, bus, path = plain.split(" ")
-        except (binascii.Error, UnicodeDecodeError, ValueError) as error:
-            raise stale(f"The control {control_id[:60]}") from error
-        if head != "at" or mark != self._mark or not path.startswith("/") or not bus.startswith(":"):
+        fit = _ID.fullmatch(control_id)
+        if fit is None or fit["mark"] != self._mark:
             raise stale(f"The control {control_id[:60]}")
-        return Ref(bus, path)
+        path = fit["path"]
+        if path.startswith(_SHORT_PATH):
+            path = _USUAL_PATH + path.removeprefix(_SHORT_PATH)
+        return Ref(fit["bus"], path)
 
     async def call(
         self,
@@ -230,12 +243,15 @@ class AccessibilityBus:
             async with self._slot(ref.bus):
                 # Otherwise each queued call to a hung program would wait a full time-out of its own.
                 if self._hung.get(ref.bus, 0.0) > time.monotonic():
-                    raise Silent(ref.bus)
+                    raise Silent(ref.bus, was_sent=False)
                 return await _ask(bus, message, CALL_S if seconds is None else seconds)
         except TimeoutError as error:
             if member in SOMETIMES_LOST and await self._answers(bus, ref):
                 self._deaf[ref.bus, member] = time.monotonic() + _DEAF_S
                 raise NotSupported(f"{member} gets no answer") from error
+            if member in MAY_WAIT:
+                # It may answer all other calls meanwhile.
+                raise Silent(ref.bus) from error
             self._hung[ref.bus] = time.monotonic() + _LEFT_ALONE_S
             raise Silent(ref.bus) from error
         except (OSError, EOFError) as error:

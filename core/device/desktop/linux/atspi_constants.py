@@ -11,6 +11,7 @@ COMPONENT = "org.a11y.atspi.Component"
 EDITABLE_TEXT = "org.a11y.atspi.EditableText"
 TEXT = "org.a11y.atspi.Text"
 VALUE = "org.a11y.atspi.Value"
+TABLE = "org.a11y.atspi.Table"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 ROOT = "/org/a11y/atspi/accessible/root"
 NULL = "/org/a11y/atspi/null"
@@ -25,6 +26,13 @@ ANSWERS = {
     "GetChildren": "a(so)",
     "GetChildAtIndex": "(so)",
     "GetMatches": "a(so)",
+    "GetAccessibleAtPoint": "(so)",
+    "GetAccessibleAt": "(so)",
+    "GetIndexInParent": "i",
+    "GetRowAtIndex": "i",
+    "GetColumnAtIndex": "i",
+    "GetRelationSet": "a(ua(so))",
+    "GetAttributes": "a{ss}",
     "GetExtents": "(iiii)",
     "GetActions": "a(sss)",
     "GetText": "s",
@@ -33,6 +41,7 @@ ANSWERS = {
     "GetName": "s",
     "DoAction": "b",
     "GrabFocus": "b",
+    "ScrollTo": "b",
     "InsertText": "b",
     "DeleteText": "b",
     "Get": "v",
@@ -42,8 +51,13 @@ ANSWERS = {
 # WebKit's pages do not answer the first, though they answer older calls. The second may be slow on a very
 # large page.
 SOMETIMES_LOST = ("GetActions", "GetMatches")
+# Some programs answer it only after the dialog that it opened has been closed.
+MAY_WAIT = ("DoAction",)
 PROPERTY_TYPES = {
     "Name": "s",
+    "Description": "s",
+    "NRows": "i",
+    "NColumns": "i",
     "ChildCount": "i",
     "NActions": "i",
     "Parent": "(so)",

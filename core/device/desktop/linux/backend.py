@@ -8,19 +8,27 @@ import contextlib
 import threading
 import time
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import TypeVar
 
+from core.controls import SHOWING
+from core.device.desktop.control_search import Found, Wanted, nearest
 from core.device.desktop.interface import (
+    PROTECTED,
+    SEARCHED_BOUNDS,
     Bounds,
     Box,
     Button,
     Control,
     Desktop,
     Direction,
+    EditPoint,
+    Focus,
     Hidden,
     Layer,
     Need,
     Scope,
+    Stacking,
     Tree,
     Unavailability,
     Window,
@@ -28,7 +36,7 @@ from core.device.desktop.interface import (
     stale,
 )
 from core.device.desktop.key_chords import Chord
-from core.device.desktop.linux import actions, redaction, x11_input, x11_windows
+from core.device.desktop.linux import actions, focus, text_fields, x11_input, x11_windows
 from core.device.desktop.linux.atspi import (
     NO_BUS,
     AccessibilityBus,
@@ -39,12 +47,15 @@ from core.device.desktop.linux.atspi import (
     find_bus,
 )
 from core.device.desktop.linux.atspi import session_bus_address as session_bus
-from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT
+from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT, TABLE
 from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
 from core.device.desktop.linux.redaction import find_hidden
+from core.device.desktop.linux.stacking import read_stacking
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
+from core.device.desktop.linux.visible_children import cell_at, cell_place
 from core.device.desktop.linux.x11 import XLink, display_lack
 from core.device.desktop.sensitive_fields import SensitiveFields
+from core.device.desktop.target_window import out_of_sight
 from core.errors import BadInput, DeviceError, ErrorCode
 
 Answer = TypeVar("Answer")
@@ -52,6 +63,12 @@ _LACK_S = 2.0
 _FOCUS_S = 1.0
 _POLL_S = 0.02
 _SHOWN = 10
+_MOST_FOUND = 20
+_TABLES = ("table", "tree table")
+
+
+# A program to read, and the objects at which to start; None for all of it.
+_Start = tuple[Program, list[Ref] | None]
 
 
 class LinuxDesktop(Desktop):
@@ -86,22 +103,76 @@ class LinuxDesktop(Desktop):
         """See `Desktop`."""
         return await self._eyes.run(x11_windows.list_windows)
 
+    async def bring_forward(self, window: Window) -> None:
+        """See `Desktop`."""
+        await self._hands.run(x11_windows.bring_forward, int(window.id, 16))
+
+    async def window_of(self, control: Control) -> Window | None:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        try:
+            windows = await self.windows()
+        except DeviceError:
+            # On Wayland no program can list the windows.
+            return None
+        places, frame = await self._told(self._home(ref, windows), ref)
+        own = [one for one in windows if one.process_id == places.process_id]
+        if frame is not None:
+            own = [one for one in windows if one.id in frame.windows] or own
+        centre = control.box.centre if control.box else None
+        around = [one for one in own if centre and one.visible and one.box.holds(*centre)]
+        return next((one for one in own if one.active), next(reversed(around or own), None))
+
+    async def processes_called(self, name: str) -> set[int]:
+        """See `Desktop`."""
+        try:
+            return {one.process_id for one in await self._named(await self._programs(), name)}
+        except (BadInput, DeviceError):
+            return set()
+
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
         """See `Desktop`."""
-        found = await self._programs()
-        start: list[Ref] | None = None
-        if scope.window_id is not None:
-            window = await self._eyes.run(x11_windows.window_of_id, scope.window_id)
-            found = [one for one in found if one.process_id == window.process_id]
-            if not found:
-                raise BadInput(f"The program of window {scope.window_id} tells nothing about its controls")
-            start = await self._frames(found[0], window)
-            found = found[:1]
-        elif scope.process_name is not None:
-            found = await self._named(found, scope.process_name)
-        walk = Walk(self._bus, bounds, self._secrecy, await self._shown())
-        roots = await asyncio.gather(*(walk.program(one, start) for one in found))
-        return Tree([one for one in roots if one is not None], walk.truncated, walk.silent)
+        return await _read_all(await self._walking(bounds), await self._scoped(scope))
+
+    async def find(self, scope: Scope, wanted: Wanted, *, showing: bool = False) -> Found[Control]:
+        """See `Desktop`.
+
+        What is on the screen is searched first, and only its roles, states and names are read. The rest of
+        the programs, such as closed menus, is searched only where nothing on the screen fits.
+        """
+        start = await self._scoped(scope)
+        bounds = replace(SEARCHED_BOUNDS, detail="names", showing=True)
+        walk = await self._walking(bounds, wanted)
+        found = await _read_all(walk, start)
+        if not (fit := wanted.fitting(found.all())):
+            fit = await self._cells(walk, found, wanted)
+        if not fit and not showing:
+            walk = await self._walking(replace(bounds, showing=False), wanted)
+            found = await _read_all(walk, start)
+            fit = wanted.fitting(found.all())
+        near: list[Control] = []
+        if not fit:
+            with contextlib.suppress(Silent):
+                await walk.complete(found.all())
+            near = nearest(found.all(), wanted)
+        read = await asyncio.gather(*(self._again(one) for one in fit[:_MOST_FOUND]))
+        controls = [one for one in read if one is not None]
+        is_complete = not found.truncated and len(fit) <= _MOST_FOUND
+        return Found(wanted, controls, near, is_complete, found.not_answering)
+
+    async def cell(self, table_id: str, row: int, column: int) -> Control:
+        """See `Desktop`."""
+        await self._bus.connect()
+        table = self._bus.ref_of(table_id)
+        reader = Reader(self._bus, self._secrecy)
+        if TABLE not in await self._told(reader.interfaces(table), table):
+            raise BadInput(f"The control {table_id[:60]} is no table")
+        ref = await self._told(cell_at(self._bus, table, row - 1, column - 1), table)
+        if ref is None:
+            raise BadInput(
+                f"The table has no cell in row {row}, column {column}", ErrorCode.CONTROL_NOT_FOUND
+            )
+        return await self._told(self._read(ref), ref)
 
     async def control(self, control_id: str) -> Control:
         """See `Desktop`."""
@@ -112,7 +183,35 @@ class LinuxDesktop(Desktop):
     async def perform(self, control: Control) -> str | None:
         """See `Desktop`."""
         ref = self._bus.ref_of(control.id)
-        return await self._told(actions.perform(self._bus, ref, control), ref, is_act=True)
+        action = await self._told(actions.pressing_action(self._bus, ref, control), ref)
+        if action is None:
+            return None
+        done = await self._told(actions.do(self._bus, ref, action), ref, is_act=True)
+        return action.name if done else None
+
+    async def prefers_pointer(self, control: Control) -> bool:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        return await self._told(actions.prefers_pointer(self._bus, ref, control), ref)
+
+    async def menus_above(self, control: Control) -> list[Control]:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        above = await self._told(actions.menus_above(self._bus, ref), ref)
+        return [await self._told(self._read(menu), menu) for menu in above]
+
+    async def scroll_to(self, control: Control) -> bool:
+        """See `Desktop`."""
+        return await actions.scroll_to(self._bus, self._bus.ref_of(control.id), control)
+
+    async def shown(self) -> list[Window]:
+        """See `Desktop`."""
+        return await self._eyes.run(x11_windows.shown_windows)
+
+    async def states(self, control: Control) -> tuple[str, ...]:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        return await self._told(actions.states(self._bus, ref), ref)
 
     async def focus(self, control: Control) -> None:
         """See `Desktop`."""
@@ -124,23 +223,74 @@ class LinuxDesktop(Desktop):
         while not await self._told(actions.has_focus(self._bus, ref), ref):
             if time.monotonic() >= until:
                 raise DeviceError(
-                    f"The {control.role} {control.name!r} does not take the focus", ErrorCode.TOOL_FAILED
+                    f"The {control.role} {control.name!r} does not take the focus",
+                    ErrorCode.KEYBOARD_ELSEWHERE,
                 )
             await self._told(actions.focus(self._bus, ref), ref)
             await asyncio.sleep(_POLL_S)
 
     async def focused(self) -> Control | None:
         """See `Desktop`."""
+        return (await self.keyboard()).control
+
+    async def keyboard(self) -> Focus:
+        """See `Desktop`."""
         try:
-            found = await redaction.search(self._bus, await self._active_programs(), self._secrecy)
+            windows, there = await self.windows(), await self._programs()
         except DeviceError:
-            return None
-        if not found.focused:
-            return None
-        ref, program = found.focused[-1]
+            # On Wayland no program can list the windows.
+            return Focus(None, "untold")
+        active = next((one for one in windows if one.active), None)
+        if active is None:
+            return Focus(None, "nothing")
+        own = [one for one in there if one.process_id == active.process_id]
+        if not own:
+            return Focus(None, "untold")
+        search = await focus.find_focus(self._bus, Reader(self._bus, self._secrecy), own)
+        found = focus.chosen(search.candidates)
+        if found is None and search.may_hide:
+            return Focus(None, "untold")
+        # LibreOffice goes on reporting the document as focused while a menu is open.
+        is_menu_open = await self._eyes.run(x11_windows.is_menu_open, active.process_id)
+        if is_menu_open and not search.is_gtk4 and (found is None or not focus.has_menu_focus(found)):
+            return Focus(None, "nothing")
         with contextlib.suppress(Gone, Silent, NotSupported):
-            return await self._read(ref, program)
-        return None
+            if found is not None and not found.is_blank:
+                return Focus(await self._read(found.ref), "control")
+        if not search.is_whole:
+            return Focus(None, "not searched")
+        is_nothing = found is None and (search.tells_controls or is_menu_open)
+        return Focus(None, "nothing" if is_nothing else "untold")
+
+    async def has_focus(self, control: Control) -> bool:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        try:
+            return await actions.has_focus(self._bus, ref)
+        except (Gone, NotSupported):
+            return False
+        except Silent as error:
+            words = "The program that shows this control does not answer"
+            raise DeviceError(words, ErrorCode.PROGRAM_NOT_ANSWERING) from error
+
+    async def edit_point(self, control: Control) -> EditPoint | None:
+        """See `Desktop`."""
+        if PROTECTED in control.states or control.id in self._secrecy:
+            return None
+        ref = self._bus.ref_of(control.id)
+        return await self._told(text_fields.edit_point(self._bus, ref), ref)
+
+    async def text_between(self, control: Control, start: int, end: int) -> str | None:
+        """See `Desktop`."""
+        if PROTECTED in control.states or control.id in self._secrecy:
+            return None
+        ref = self._bus.ref_of(control.id)
+        return await self._told(text_fields.between(self._bus, ref, start, end), ref)
+
+    async def delete_text(self, control: Control, start: int, end: int) -> bool:
+        """See `Desktop`."""
+        ref = self._bus.ref_of(control.id)
+        return await self._told(text_fields.delete(self._bus, ref, start, end), ref, is_act=True)
 
     async def insert_text(self, control: Control, text: str) -> bool:
         """See `Desktop`."""
@@ -148,14 +298,17 @@ class LinuxDesktop(Desktop):
             return False
         if "editable" not in control.states:
             # GTK reports success for a read-only field and discards the text.
-            raise DeviceError(f"The {control.role} {control.name!r} is read-only", ErrorCode.TOOL_FAILED)
+            raise DeviceError(f"The {control.role} {control.name!r} is read-only", ErrorCode.CONTROL_DISABLED)
         ref = self._bus.ref_of(control.id)
-        return await self._told(actions.insert_text(self._bus, ref, text), ref, is_act=True)
+        return await self._told(text_fields.insert_text(self._bus, ref, text), ref, is_act=True)
 
     async def hidden(self) -> Hidden:
         """See `Desktop`."""
         windows = await self._shown()
-        hidden = Hidden([one.box for one in windows if self._secrecy.hides(one)])
+        hidden = Hidden()
+        for one in windows:
+            if self._secrecy.hides(one):
+                hidden.add(one.box, one.id)
         try:
             found = await self._programs()
         except DeviceError:
@@ -166,6 +319,13 @@ class LinuxDesktop(Desktop):
             return hidden
         await find_hidden(self._bus, found, self._secrecy, windows, hidden)
         return hidden
+
+    async def stacking(self) -> Stacking | None:
+        """See `Desktop`."""
+        try:
+            return await self._eyes.run(read_stacking)
+        except DeviceError:
+            return None
 
     def protect(self, control_id: str | None) -> None:
         """See `Desktop`."""
@@ -189,28 +349,33 @@ class LinuxDesktop(Desktop):
     async def in_the_way(self, control: Control, x: int, y: int) -> str | None:
         """See `Desktop`."""
         owner = await self.owner_at(x, y)
-        if owner is None:
-            return "not on the screen: no window is at its place"
         ref = self._bus.ref_of(control.id)
         places, frame = await self._told(self._home(ref), ref)
-        if _may_hold(owner, frame, places.process_id):
+        if owner is not None and _may_hold(owner, frame, places.process_id):
             return None
+        shown_in = await self.window_of(control)
+        if shown_in is not None and (reason := out_of_sight(shown_in)):
+            return f"not on the screen: {reason}"
+        if owner is None:
+            return "not on the screen: no window is at its place"
         return f"covered by the window {owner.title!r} of {owner.process_name or 'an unknown program'}"
 
     async def click(self, x: int, y: int, button: Button, count: int) -> None:
         """See `Desktop`."""
         await self._hands.run(x11_input.click, x, y, button, count)
 
-    async def type_keys(self, text: str) -> None:
+    async def type_keys(self, text: str, window: Window | None = None) -> int:
         """See `Desktop`."""
         stop = threading.Event()
-        number = await self._hands.run(x11_windows.active_window) if self._secrecy.is_pending else None
-        window = None if number is None else f"0x{number:x}"
-        self._secrecy.typed_in_window(window)
+        number = await self._hands.run(x11_windows.active_window) if window is None else int(window.id, 16)
+        secret_in = f"0x{number:x}" if self._secrecy.is_pending and number is not None else None
+        self._secrecy.typed_in_window(secret_in)
         try:
-            await self._hands.run(x11_input.type_text, text, stop, seconds=10 + 0.05 * len(text))
+            seconds = 10 + 0.1 * len(text)
+            typed = await self._hands.run(x11_input.type_text, text, stop, number, seconds=seconds)
             # The time for which the window is redacted starts after the last key.
-            self._secrecy.typed_in_window(window)
+            self._secrecy.typed_in_window(secret_in)
+            return typed
         except (asyncio.CancelledError, DeviceError):
             stop.set()
             # The connection has a single thread: when it is free again, all keys are released.
@@ -218,9 +383,9 @@ class LinuxDesktop(Desktop):
                 await self._hands.run(lambda _: None)
             raise
 
-    async def press(self, chord: Chord) -> None:
+    async def press(self, chord: Chord, window: Window | None = None) -> None:
         """See `Desktop`."""
-        await self._hands.run(x11_input.press, chord)
+        await self._hands.run(x11_input.press, chord, None if window is None else int(window.id, 16))
 
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
         """See `Desktop`."""
@@ -238,20 +403,15 @@ class LinuxDesktop(Desktop):
             # On Wayland, the accessibility bus is the only source of data.
             return []
 
-    async def _home(self, ref: Ref) -> tuple[Places, Frame | None]:
+    async def _home(self, ref: Ref, windows: list[Window] | None = None) -> tuple[Places, Frame | None]:
         """The frames of the program that shows a control, and the frame that contains it."""
         home = await home_of(self._bus, ref)
-        places = await places_of(self._bus, home.root, await self._shown())
+        places = await places_of(self._bus, home.root, await self._shown() if windows is None else windows)
         return places, places.frame(home.top)
 
     async def _programs(self) -> list[Program]:
         await self._bus.connect()
         return await programs(self._bus)
-
-    async def _active_programs(self) -> list[Program]:
-        found = await self._programs()
-        active = [one.process_id for one in await self.windows() if one.active]
-        return [one for one in found if one.process_id in active]
 
     async def _named(self, found: list[Program], name: str) -> list[Program]:
         async def is_called(program: Program) -> bool:
@@ -266,8 +426,60 @@ class LinuxDesktop(Desktop):
         if not named:
             there = sorted({one.process_name for one in found if one.process_name})
             known = ", ".join(there[:_SHOWN]) or "none shows controls now"
-            raise BadInput(f"No program {name[:60]!r} shows controls. One of: {known}")
+            raise BadInput(
+                f"No program {name[:60]!r} shows controls. One of: {known}", ErrorCode.CONTROL_NOT_FOUND
+            )
         return named
+
+    async def _scoped(self, scope: Scope) -> list[_Start]:
+        """The programs to read, each with the objects at which to start; None for all."""
+        found = await self._programs()
+        if scope.below is not None:
+            ref = self._bus.ref_of(scope.below)
+            home = await self._told(home_of(self._bus, ref), ref)
+            process_id = await self._told(self._bus.process_id(home.root.bus), ref)
+            name = process_name(process_id)
+            return [(Program(home.root, process_id, name), [ref])]
+        if scope.window_id is not None:
+            window = await self._eyes.run(x11_windows.window_of_id, scope.window_id)
+            found = [one for one in found if one.process_id == window.process_id][:1]
+            if not found:
+                raise BadInput(f"The program of window {scope.window_id} tells nothing about its controls")
+            return [(found[0], await self._frames(found[0], window))]
+        if scope.process_name is not None:
+            found = await self._named(found, scope.process_name)
+        return [(one, None) for one in found]
+
+    async def _walking(self, bounds: Bounds, wanted: Wanted | None = None) -> Walk:
+        return Walk(self._bus, bounds, self._secrecy, await self._shown(), wanted)
+
+    async def _again(self, known: Control) -> Control | None:
+        """A control that a search found, with everything that is known about it; None if it is gone."""
+        try:
+            control = await self.control(known.id)
+        except DeviceError as error:
+            if error.code is ErrorCode.STALE_OBSERVATION:
+                return None
+            raise
+        control.name = control.name or known.name
+        return control
+
+    async def _cells(self, walk: Walk, tree: Tree, wanted: Wanted) -> list[Control]:
+        """The cell of a spreadsheet on the screen that has the wanted name, such as B2."""
+        place = cell_place(wanted.name or "")
+        if place is None:
+            return []
+        found = []
+        tables = [one for one in tree.all() if one.not_showing]
+        with contextlib.suppress(Silent):
+            await walk.complete(tables)
+        for table in tables:
+            if table.role in _TABLES and SHOWING in table.states:
+                with contextlib.suppress(Gone, Silent, NotSupported, DeviceError):
+                    ref = await cell_at(self._bus, self._bus.ref_of(table.id), *place)
+                    if ref is not None:
+                        found.append(await self._read(ref))
+        return wanted.fitting(found)
 
     async def _frames(self, program: Program, window: Window) -> list[Ref] | None:
         """The program's controls that represent a window; None where they are not known."""
@@ -282,30 +494,36 @@ class LinuxDesktop(Desktop):
             process_id = await self._bus.process_id(ref.bus)
             program = Program(Ref(ref.bus, ROOT), process_id, process_name(process_id))
         places, frame = await self._home(ref)
-        return (await Reader(self._bus, self._secrecy).read(ref, program, places.of(frame)))[0]
+        return await Reader(self._bus, self._secrecy).read(ref, program, places.of(frame))
 
     async def _bring_forward(self, control: Control) -> None:
-        places, frame = await self._home(self._bus.ref_of(control.id))
-        own = [one for one in await self.windows() if one.process_id == places.process_id and one.visible]
-        own = [one for one in own if frame is not None and one.id in frame.windows] or own
-        if not own or any(one.active for one in own):
-            return
-        centre = control.box.centre if control.box else None
-        chosen = next((one for one in reversed(own) if centre and one.box.holds(*centre)), own[-1])
-        await self._hands.run(x11_windows.bring_forward, int(chosen.id, 16))
+        window = await self.window_of(control)
+        if window is not None and not window.active:
+            await self.bring_forward(window)
 
     async def _told(self, asked: Awaitable[Answer], ref: Ref, *, is_act: bool = False) -> Answer:
         """The answer of a bus call, with bus exceptions converted to `DeviceError`."""
         try:
             return await asked
         except Gone as error:
+            if is_act and error.was_sent:
+                raise DeviceError(
+                    "The program that shows this control ended before it answered", ErrorCode.OUTCOME_UNKNOWN
+                ) from error
             raise stale(f"The control {self._bus.id_of(ref)[:60]}") from error
         except Silent as error:
-            code = ErrorCode.OUTCOME_UNKNOWN if is_act else ErrorCode.TIMEOUT
-            raise DeviceError("The program that shows this control does not answer", code) from error
+            words = "The program that shows this control does not answer"
+            is_unknown = is_act and error.was_sent
+            code = ErrorCode.OUTCOME_UNKNOWN if is_unknown else ErrorCode.PROGRAM_NOT_ANSWERING
+            raise DeviceError(words, code) from error
         except NotSupported as error:
             # Qt answers so for objects that are gone.
             raise stale(f"The control {self._bus.id_of(ref)[:60]}") from error
+
+
+async def _read_all(walk: Walk, start: list[_Start]) -> Tree:
+    roots = await asyncio.gather(*(walk.program(*one) for one in start))
+    return Tree([one for one in roots if one is not None], walk.truncated, walk.silent)
 
 
 def _may_hold(owner: Window, frame: Frame | None, process_id: int | None) -> bool:

@@ -57,11 +57,15 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A window as its program reports it, and the windows on the screen that may match it."""
+    """A window as its program reports it, and the windows on the screen that may match it.
+
+    `is_named`: these windows are the program's own and have the frame's title.
+    """
 
     ref: Ref
     windows: tuple[str, ...]
     places: tuple[Place, ...]
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,15 @@ class Places:
     def frame(self, ref: Ref | None) -> Frame | None:
         """The frame with a reference."""
         return next((one for one in self.frames if one.ref == ref), None)
+
+    def window_of(self, top: Ref | None) -> str | None:
+        """The only window that the frame `top` can be; None if it is not certain which one it is.
+
+        With frames in several places it is not: `boxes` are then in windows of other frames, too.
+        """
+        frame = self.frame(top)
+        is_certain = frame is not None and frame.is_named and len(frame.windows) == 1
+        return frame.windows[0] if frame is not None and is_certain and len(self._all()) == 1 else None
 
     async def boxes(self, bus: AccessibilityBus, ref: Ref) -> list[Box]:
         """All boxes where a control may be, for redaction, which must cover every one.
@@ -153,12 +166,14 @@ async def places_of(
         title, extents = one
         # A program in a container has a different process id outside, so its windows are matched by title
         # only.
-        fitting = [window for window in own or windows if window.title == title] or own
+        named = [window for window in own or windows if window.title == title]
+        fitting = named or own
         fitting = [window for window in fitting if window.box == Box(*extents)] or fitting
         found = tuple(dict.fromkeys(_place(extents, window, toolkit) for window in fitting))
         if not found and not places.inside_window:
             found = (Place(),)
-        places.frames.append(Frame(ref, tuple(window.id for window in fitting), found))
+        is_named = bool(named) and bool(own)
+        places.frames.append(Frame(ref, tuple(window.id for window in fitting), found, is_named))
     return places
 
 

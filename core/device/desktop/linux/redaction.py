@@ -1,4 +1,4 @@
-"""Finds the areas to redact in a picture: the secret fields on the screen now; finds the focus as well.
+"""Finds the areas to redact in a picture: the secret fields on the screen now.
 
 The search is bounded in time and covers only controls that are showing.
 """
@@ -18,11 +18,10 @@ from core.device.desktop.linux.atspi_constants import (
     COLLECTION,
     PASSWORD_TEXT,
     ROLES,
-    STATES,
     role_word,
     state_words,
 )
-from core.device.desktop.linux.coordinates import Places, home_of, places_of
+from core.device.desktop.linux.coordinates import Home, Places, home_of, places_of
 from core.device.desktop.linux.tree_reader import Program, Reader
 from core.device.desktop.sensitive_fields import SensitiveFields
 from core.errors import DeviceError
@@ -45,7 +44,6 @@ class Found:
     """The findings of a search."""
 
     passwords: list[Ref] = field(default_factory=list)
-    focused: list[tuple[Ref, Program]] = field(default_factory=list)
     not_searched: list[Program] = field(default_factory=list)
 
 
@@ -97,39 +95,35 @@ async def _look(
 ) -> tuple[list[Ref], bool]:
     """The children to search, and whether these are all."""
     is_program = ref == program.ref
-    (number,), (bits,) = await asyncio.gather(
-        bus.call(ref, ACCESSIBLE, "GetRole"), bus.call(ref, ACCESSIBLE, "GetState")
-    )
-    role, states = role_word(int(number)), state_words(list(bits))
+    (bits,) = await bus.call(ref, ACCESSIBLE, "GetState")
+    states = state_words(list(bits))
     # A web page belongs to another program. Its container has no states, and controls around it may lack the
     # state `showing`.
     is_own = ref.bus == program.ref.bus and bool(states)
     if not is_program and is_own and ("showing" if tells_showing else "visible") not in states:
         return [], True
-    if "focused" in states:
-        found.focused.append((ref, program))
+    (number,) = await bus.call(ref, ACCESSIBLE, "GetRole")
+    role = role_word(int(number))
     if role == PASSWORD_TEXT:
         found.passwords.append(ref)
         return [], True
     if role in _LEAVES or _DRAWN in states:
         return [], True
-    if role == _PAGE and await _look_through(bus, ref, program, found):
+    if role == _PAGE and await _look_through(bus, ref, found):
         return [], True
     count = int(await bus.get(ref, ACCESSIBLE, "ChildCount"))
     children = await reader.children(ref, count)
     return children, count <= len(children)
 
 
-async def _look_through(bus: AccessibilityBus, page: Ref, program: Program, found: Found) -> bool:
+async def _look_through(bus: AccessibilityBus, page: Ref, found: Found) -> bool:
     """Have a page's program search for the fields; returns False where it does not support that."""
     try:
         passwords = await _matches(bus, page, [0, 0], _bits(ROLES.index(PASSWORD_TEXT), 5))
-        focused = await _matches(bus, page, _bits(STATES.index("focused"), 2), [0])
     except NotSupported:
         return False
     found.passwords.extend(passwords)
-    found.focused.extend((ref, program) for ref in focused)
-    return max(len(passwords), len(focused)) < _MATCHES
+    return len(passwords) < _MATCHES
 
 
 async def _matches(bus: AccessibilityBus, page: Ref, states: list[int], roles: list[int]) -> list[Ref]:
@@ -155,6 +149,8 @@ async def find_hidden(
     found = await search(bus, programs, secrecy)
     hidden.not_searched.extend(one.process_name or f"process {one.process_id}" for one in found.not_searched)
     known = {one.process_id for one in programs}
+    hung = {one.process_id for one in found.not_searched}
+    hidden.answering.update(one for one in known - hung if one is not None)
     hidden.blank.extend(one for one in windows if one.process_id not in known)
     fields = dict.fromkeys(found.passwords, True)
     for control_id in secrecy.fields():
@@ -166,8 +162,13 @@ async def find_hidden(
             hidden.boxes.extend(one.box for one in windows if owner and one.process_id == owner)
     masks = _Masks(bus, secrecy, windows)
     await masks.learn(list(fields))
-    for boxes in await asyncio.gather(*(masks.of(ref, is_shown) for ref, is_shown in fields.items())):
-        hidden.boxes.extend(boxes)
+    for areas in await asyncio.gather(*(masks.of(ref, is_shown) for ref, is_shown in fields.items())):
+        for box, window_id in areas:
+            hidden.add(box, window_id)
+
+
+_Area = tuple[Box, str | None]
+"""A box, and the window that it is in; None where that is not certain."""
 
 
 class _Masks:
@@ -177,18 +178,20 @@ class _Masks:
         self._bus = bus
         self._secrecy = secrecy
         self._windows = windows
-        self._roots: dict[Ref, Ref] = {}
+        self._homes: dict[Ref, Home] = {}
         self._places: dict[Ref, Places] = {}
 
     async def learn(self, fields: list[Ref]) -> None:
         """Find the programs that show the fields, and their frames."""
-        await asyncio.gather(*(self._learn_root(ref) for ref in fields))
-        await asyncio.gather(*(self._learn_places(root) for root in set(self._roots.values())))
+        await asyncio.gather(*(self._learn_home(ref) for ref in fields))
+        roots = {home.root for home in self._homes.values()}
+        await asyncio.gather(*(self._learn_places(root) for root in roots))
 
-    async def of(self, ref: Ref, is_shown: bool) -> list[Box]:
-        """The boxes of a field; `is_shown` when the search has just found it on the screen."""
+    async def of(self, ref: Ref, is_shown: bool) -> list[_Area]:
+        """The areas of a field; `is_shown` when the search has just found it on the screen."""
         control_id = self._bus.id_of(ref)
-        places = self._places.get(self._roots.get(ref, ref), Places())
+        home = self._homes.get(ref, Home(ref))
+        places = self._places.get(home.root, Places())
         if places.process_id is not None:
             self._secrecy.shown_by(control_id, places.process_id)
         try:
@@ -196,7 +199,8 @@ class _Masks:
                 return []
             boxes = await places.boxes(self._bus, ref)
             if boxes or places.of(None).place is not None:
-                return boxes
+                window_id = places.window_of(home.top)
+                return [(box, window_id) for box in boxes]
         except Gone:
             self._secrecy.forget(control_id)
             return []
@@ -208,11 +212,11 @@ class _Masks:
             # The hung program's last content is still on the screen.
             pass
         owner = self._secrecy.owner(control_id)
-        return [one.box for one in self._windows if owner is not None and one.process_id == owner]
+        return [(one.box, None) for one in self._windows if owner is not None and one.process_id == owner]
 
-    async def _learn_root(self, ref: Ref) -> None:
+    async def _learn_home(self, ref: Ref) -> None:
         with contextlib.suppress(Gone, NotSupported, Silent):
-            self._roots[ref] = (await home_of(self._bus, ref)).root
+            self._homes[ref] = await home_of(self._bus, ref)
 
     async def _learn_places(self, root: Ref) -> None:
         with contextlib.suppress(Gone, NotSupported, Silent):

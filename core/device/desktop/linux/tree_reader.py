@@ -7,21 +7,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeVar
 
 import psutil
 
-from core.device.desktop.interface import LONGEST_VALUE, PROTECTED, Bounds, Control, Window
+from core.controls import PASSIVE, SHOWING, folded
+from core.device.desktop.control_search import Wanted
+from core.device.desktop.interface import (
+    LONGEST_VALUE,
+    PROTECTED,
+    Bounds,
+    Control,
+    Detail,
+    Tree,
+    Window,
+)
+from core.device.desktop.linux.actions import action_names
 from core.device.desktop.linux.atspi import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ACTION,
     CACHE,
+    COLLECTION,
+    COMPONENT,
     EDITABLE_TEXT,
-    MOST_ACTIONS,
     NULL,
     PASSWORD_TEXT,
     REGISTRY,
@@ -31,12 +43,29 @@ from core.device.desktop.linux.atspi_constants import (
     role_word,
     state_words,
 )
-from core.device.desktop.linux.coordinates import Where, extents_of, places_of
+from core.device.desktop.linux.control_names import (
+    name_by_program,
+    name_by_surroundings,
+    own_name,
+    wants_name,
+)
+from core.device.desktop.linux.coordinates import Places, Where, extents_of, home_of, places_of
+from core.device.desktop.linux.visible_children import (
+    DRAWN,
+    MOST_ON_SCREEN,
+    SHOWING_BITS,
+    children_on_screen,
+)
 from core.device.desktop.sensitive_fields import SensitiveFields
 
 Answer = TypeVar("Answer")
 # A table may have a million rows; a request for all of them would hang its program and this one.
 _CHILDREN = 200
+# A single child is looked at, because it may belong to another program, as a web page does.
+_FEW = 1
+# The role of an object that was not asked for it.
+_NO_ROLE = -1
+_MOST_NAMED = 1_000_000
 _LONGEST_NAME = 500
 _LONGEST_ACTION = 100
 _NUMBERS = ("slider", "progress bar", "spin button", "scroll bar", "level bar", "dial")
@@ -54,13 +83,13 @@ class Program:
 
 @dataclass(slots=True)
 class Cached:
-    """The data on an object from its toolkit's cache."""
+    """The data on an object from its toolkit's cache, or as it was first looked at."""
 
     children: int
     role: int
     name: str
     states: list[int]
-    interfaces: list[str]
+    interfaces: list[str] | None = None
 
 
 def process_name(process_id: int | None) -> str:
@@ -101,51 +130,127 @@ class Reader:
         self._secrecy = secrecy
         self._others: dict[str, Program] = {}
 
-    async def read(
-        self, ref: Ref, program: Program, where: Where, cached: Cached | None = None
-    ) -> tuple[Control, int]:
-        """A control and the number of its children.
+    async def look(self, ref: Ref) -> Cached:
+        """Role, states, name and number of children of an object, which are enough to recognise it.
 
         Raises:
             Silent: its program hangs.
             Gone: it does not exist.
         """
-        call, get = self._bus.call, self._bus.get
+        seen, (role, states) = await asyncio.gather(self.glance(ref), self.kind(ref))
+        seen.role, seen.states = role, states
+        return seen
+
+    async def glance(self, ref: Ref) -> Cached:
+        """The name and the number of children of an object, without its role and states.
+
+        Raises:
+            Silent: its program hangs.
+            Gone: it does not exist.
+        """
+        name, count = await asyncio.gather(
+            self._or(self._bus.get(ref, ACCESSIBLE, "Name"), ""), self.count(ref)
+        )
+        return Cached(count, _NO_ROLE, str(name), [])
+
+    async def kind(self, ref: Ref) -> tuple[int, list[int]]:
+        """Role and states of an object.
+
+        Raises:
+            Silent: its program hangs.
+            Gone: it does not exist.
+        """
+        role, states = await asyncio.gather(
+            self._bus.call(ref, ACCESSIBLE, "GetRole"), self._bus.call(ref, ACCESSIBLE, "GetState")
+        )
+        return int(role[0]), list(states[0])
+
+    async def control(
+        self, ref: Ref, program: Program, where: Where, seen: Cached, detail: Detail
+    ) -> Control:
+        """A control, in the detail wanted.
+
+        Raises:
+            Silent: its program hangs.
+            Gone: it does not exist.
+        """
         program = await self._owner(ref, program)
-        place = self._or(extents_of(self._bus, ref, where.coordinates), None)
-        if cached is None:
-            role, states, interfaces, name, count, extents = await asyncio.gather(
-                call(ref, ACCESSIBLE, "GetRole"),
-                call(ref, ACCESSIBLE, "GetState"),
-                self._or(call(ref, ACCESSIBLE, "GetInterfaces"), [[]]),
-                self._or(get(ref, ACCESSIBLE, "Name"), ""),
-                self._or(get(ref, ACCESSIBLE, "ChildCount"), 0),
-                place,
-            )
-            cached = Cached(int(count), int(role[0]), str(name), list(states[0]), list(interfaces[0]))
-        else:
-            extents = await place
         control = Control(
             id=self._bus.id_of(ref),
-            role=role_word(cached.role),
-            name=cached.name[:_LONGEST_NAME],
+            role=role_word(seen.role) if seen.role != _NO_ROLE else "",
+            name=seen.name[:_LONGEST_NAME],
             process_id=program.process_id,
             process_name=program.process_name,
-            states=state_words(cached.states),
-            box=where.place.on_screen(extents) if where.place else None,
-            takes_text=EDITABLE_TEXT in cached.interfaces,
+            states=state_words(seen.states),
         )
+        interfaces = await self._interfaces(ref, seen) if detail != "names" else []
+        control.takes_text = EDITABLE_TEXT in interfaces
+        # GTK 3 logs a failed assertion for the extents of an object without this interface.
+        if COMPONENT in interfaces or not where.tells_showing:
+            extents = await self._or(extents_of(self._bus, ref, where.coordinates), None)
+            control.box = where.place.on_screen(extents) if where.place else None
         if not where.tells_showing and control.box is not None and "visible" in control.states:
-            control.states = tuple(dict.fromkeys((*control.states, "showing")))
+            control.states = tuple(dict.fromkeys((*control.states, SHOWING)))
         if control.role == PASSWORD_TEXT:
             self._secrecy.saw_password(control.id)
         if control.id in self._secrecy:
             control.states = (*control.states, PROTECTED)
-        await asyncio.gather(
-            self._read_actions(ref, control, cached.interfaces),
-            self._read_value(ref, control, cached.interfaces),
+        if detail == "all":
+            await asyncio.gather(
+                self._read_actions(ref, control, interfaces), self._read_value(ref, control, interfaces)
+            )
+        elif detail == "outline":
+            await self._read_value(ref, control, interfaces)
+        return control
+
+    async def cell(self, ref: Ref, program: Program, where: Where, kind: Cached) -> Control:
+        """A cell of a table that draws its own; an empty cell is only looked at, because there are hundreds.
+
+        `kind`: another cell of the table.
+
+        Raises:
+            Silent: its program hangs.
+            Gone: it does not exist.
+        """
+        name, (states,), count = await asyncio.gather(
+            self._or(self._bus.get(ref, ACCESSIBLE, "Name"), ""),
+            self._bus.call(ref, ACCESSIBLE, "GetState"),
+            self._or(self._bus.get(ref, TEXT, "CharacterCount"), None),
         )
-        return control, cached.children
+        seen = Cached(0, kind.role, str(name), list(states), kind.interfaces)
+        words = state_words(seen.states)
+        if count == 0 and "focused" not in words:
+            control = await self.control(ref, program, where, seen, "names")
+            control.value = None if PROTECTED in control.states else ""
+            return control
+        return await self.control(ref, program, where, seen, "outline")
+
+    async def read(self, ref: Ref, program: Program, where: Where) -> Control:
+        """A control with everything that is known about it.
+
+        Raises:
+            Silent: its program hangs.
+            Gone: it does not exist.
+        """
+        control = await self.control(ref, program, where, await self.look(ref), "all")
+        if wants_name(control):
+            control.name = await own_name(self._bus, ref)
+        return control
+
+    async def _interfaces(self, ref: Ref, seen: Cached) -> list[str]:
+        if seen.interfaces is None:
+            seen.interfaces = await self.interfaces(ref)
+        return seen.interfaces
+
+    async def interfaces(self, ref: Ref) -> list[str]:
+        """The interfaces of an object.
+
+        Raises:
+            Silent: its program hangs.
+            Gone: it does not exist.
+        """
+        (listed,) = await self._or(self._bus.call(ref, ACCESSIBLE, "GetInterfaces"), [[]])
+        return [str(one) for one in listed]
 
     async def count(self, ref: Ref) -> int:
         """The number of children of a control now.
@@ -200,17 +305,8 @@ class Reader:
 
     async def _read_actions(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         if ACTION in interfaces:
-            try:
-                (listed,) = await self._bus.call(ref, ACTION, "GetActions")
-                names = [one[0] for one in listed[:MOST_ACTIONS]]
-            except NotSupported:
-                count = int(await self._or(self._bus.get(ref, ACTION, "NActions"), 0))
-                named = (
-                    self._bus.call(ref, ACTION, "GetName", "i", (at,))
-                    for at in range(min(count, MOST_ACTIONS))
-                )
-                names = [one[0] for one in await asyncio.gather(*(self._or(one, [""]) for one in named))]
-            control.actions = tuple(str(name)[:_LONGEST_ACTION] for name in names if name)
+            names = await action_names(self._bus, ref)
+            control.actions = tuple(name[:_LONGEST_ACTION] for name in names if name)
 
     async def _read_value(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         # A password's value is not even requested, so that neither its length nor its dots can leak.
@@ -244,35 +340,53 @@ class Walk:
     """A single read of several programs' controls, with a shared budget of nodes and seconds."""
 
     def __init__(
-        self, bus: AccessibilityBus, bounds: Bounds, secrecy: SensitiveFields, windows: Sequence[Window] = ()
+        self,
+        bus: AccessibilityBus,
+        bounds: Bounds,
+        secrecy: SensitiveFields,
+        windows: Sequence[Window] = (),
+        wanted: Wanted | None = None,
     ) -> None:
         self._bus = bus
         self._bounds = bounds
+        # With a name, roles and states are read of the controls only that have it, or have no name.
+        self._name = None if wanted is None or wanted.name is None else folded(wanted.name)
         self._windows = windows
         self._reader = Reader(bus, secrecy)
         self._seen: set[Ref] = set()
         self._left = bounds.nodes
         self._until = time.monotonic() + bounds.seconds
+        # Objects that a program said are showing, when it listed the children of their parent.
+        self._showing: set[Ref] = set()
+        # Cells of tables that draw their own, each with the first cell of its table, which is of its kind.
+        self._cells: dict[Ref, Cached] = {}
+        # Whether programs, by their bus names, can filter the children of a control.
+        self._filters: dict[str, bool] = {}
         self.truncated = False
         self.silent: list[str] = []
 
-    async def program(self, program: Program, start: list[Ref] | None = None) -> Control | None:
+    async def program(self, program: Program, start: Sequence[Ref] | None = None) -> Control | None:
         """A program with its controls; only those below `start` if that is given."""
         top: Control | None = None
         self._seen.add(program.ref)
         try:
-            top, count = await self._reader.read(program.ref, program, Where())
+            seen = await self._reader.look(program.ref)
+            top = await self._reader.control(program.ref, program, Where(), seen, self._bounds.detail)
             cache = await self._cache(program)
             titles = {ref: entry.name for ref, entry in cache.items()}
             places = await places_of(self._bus, program.ref, self._windows, titles)
-            refs = start if start is not None else await self._reader.children(program.ref, count)
-            level = [(top, ref, places.of(places.frame(ref))) for ref in refs]
+            refs = start if start is not None else await self._reader.children(program.ref, seen.children)
+            # Objects below a frame are placed as the frame is, whose own place is in `places`.
+            homes = [(ref, await self._home(ref, places, start)) for ref in refs]
+            level = [(top, ref, places.of(places.frame(home))) for ref, home in homes]
             for _ in range(self._bounds.depth):
                 level = await self._level(level, program, cache)
                 if not level:
                     break
             if level:
                 self.truncated = True
+            if self._bounds.showing or self._bounds.detail != "names":
+                await self._name_the_nameless(top, places)
         except Silent:
             self.silent.append(program.process_name or f"process {program.process_id}")
             self.truncated = True
@@ -282,6 +396,53 @@ class Walk:
             # The program has ended, or is not accessible after all.
             return top
         return top
+
+    async def complete(self, controls: Iterable[Control]) -> None:
+        """Read role and states of controls of which only the names were read.
+
+        Raises:
+            Silent: their program hangs.
+        """
+        lacking = [one for one in controls if not one.role]
+        refs = (self._bus.ref_of(one.id) for one in lacking)
+        kinds = await asyncio.gather(*(self._reader.kind(ref) for ref in refs), return_exceptions=True)
+        for control, kind in zip(lacking, kinds, strict=True):
+            if isinstance(kind, tuple):
+                role, states = kind
+                control.role, control.states = role_word(role), state_words(states)
+            elif not isinstance(kind, _GONE_OR_UNKNOWN):
+                raise kind
+
+    async def _name_the_nameless(self, top: Control, places: Places) -> None:
+        everything = Tree([top]).all()
+        await self._read_roles(one for one in everything if not one.name.strip())
+        await name_by_program(self._bus, everything)
+        # A name that a program gives comes before one that is only concluded from the surroundings.
+        is_found = self._name is not None and any(
+            folded(one.name) == self._name and one.role not in ("", *PASSIVE) for one in everything
+        )
+        if not is_found and any(wants_name(one) for one in everything):
+            await self._read_roles(everything)
+            await name_by_surroundings(self._bus, top, places.of(None).coordinates)
+
+    async def _read_roles(self, controls: Iterable[Control]) -> None:
+        """Read the roles of controls that are known to be showing, which is enough to name them."""
+        lacking = [one for one in controls if not one.role]
+        asked = (self._bus.call(self._bus.ref_of(one.id), ACCESSIBLE, "GetRole") for one in lacking)
+        for control, told in zip(lacking, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+            if isinstance(told, list):
+                control.role = role_word(int(told[0]))
+            elif not isinstance(told, _GONE_OR_UNKNOWN):
+                raise told
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._name is None or folded(name) == self._name
+
+    async def _home(self, ref: Ref, places: Places, start: Sequence[Ref] | None) -> Ref | None:
+        """The frame that contains an object at which reading starts."""
+        if start is None or places.frame(ref) is not None:
+            return ref
+        return (await home_of(self._bus, ref)).top
 
     async def _level(self, level: list[_Below], program: Program, cache: dict[Ref, Cached]) -> list[_Below]:
         level = self._within_budget(level)
@@ -300,6 +461,9 @@ class Walk:
                 self._left += 1
             elif isinstance(outcome, BaseException):
                 raise outcome
+            elif outcome is None:
+                parent.not_showing += 1
+                self._left += 1
             else:
                 control, refs = outcome
                 parent.children.append(control)
@@ -310,15 +474,80 @@ class Walk:
 
     async def _one(
         self, ref: Ref, program: Program, where: Where, cached: Cached | None
-    ) -> tuple[Control, list[Ref]]:
-        control, count = await self._reader.read(ref, program, where, cached)
+    ) -> tuple[Control, list[Ref]] | None:
+        """A control and the children to read next; None for a control that is not showing and not wanted."""
+        if (kind := self._cells.get(ref)) is not None:
+            return await self._reader.cell(ref, program, where, kind), []
+        seen = cached if cached is not None else await self._look(ref, where)
+        is_own = ref.bus == program.ref.bus and ref not in self._showing
+        if self._bounds.showing and is_own and _is_away(seen, where):
+            return None
+        control = await self._reader.control(ref, program, where, seen, self._bounds.detail)
+        count = seen.children
         if count < 0:
             # GTK's cache has no row count for controls that draw their rows themselves.
             count = await self._reader.count(ref)
-        refs = await self._reader.children(ref, count)
-        if count > _CHILDREN:
+        return control, await self._children(ref, control, count, where)
+
+    async def _look(self, ref: Ref, where: Where) -> Cached:
+        if self._bounds.detail != "names" or self._name is None or not where.tells_showing:
+            return await self._reader.look(ref)
+        is_shown = ref in self._showing
+        seen: Cached
+        if self._bounds.showing and not is_shown:
+            seen, (states,) = await asyncio.gather(
+                self._reader.glance(ref), self._bus.call(ref, ACCESSIBLE, "GetState")
+            )
+            seen.states = list(states)
+        else:
+            seen = await self._reader.glance(ref)
+            seen.states = SHOWING_BITS if is_shown else []
+        if self._is_wanted(seen.name):
+            seen.role, seen.states = await self._reader.kind(ref)
+        return seen
+
+    async def _children(self, ref: Ref, control: Control, count: int, where: Where) -> list[Ref]:
+        """The children to read: those on the screen, where there are many or only those are wanted."""
+        is_many = count > _CHILDREN
+        if self._bounds.detail == "names" and count > _MOST_NAMED:
+            # The cells of a spreadsheet are found by their row and column.
+            control.not_showing = count
+            return []
+        is_filtered = where.tells_showing and (is_many or (self._bounds.showing and count > _FEW))
+        can_filter = is_filtered and await self._can_filter(ref)
+        if is_many or can_filter:
+            is_drawn = False
+            if is_many:
+                _, states = await self._reader.kind(ref)
+                is_drawn = DRAWN in state_words(states)
+            found = await children_on_screen(
+                self._bus,
+                ref,
+                count,
+                is_drawn=is_drawn,
+                can_filter=can_filter,
+                coordinates=where.coordinates,
+            )
+            if found is not None:
+                is_whole = self._bounds.showing and len(found) < MOST_ON_SCREEN
+                control.not_showing = count - len(found)
+                if not is_whole:
+                    control.truncated = self.truncated = True
+                if found or is_whole:
+                    self._showing.update(found)
+                    if is_drawn and found and self._bounds.detail == "outline":
+                        kind = await self._reader.look(found[0])
+                        kind.interfaces = await self._reader.interfaces(found[0])
+                        self._cells.update(dict.fromkeys(found, kind))
+                    return found
+        if is_many:
             control.truncated = self.truncated = True
-        return control, refs
+        return await self._reader.children(ref, count)
+
+    async def _can_filter(self, ref: Ref) -> bool:
+        if (known := self._filters.get(ref.bus)) is None:
+            known = self._filters[ref.bus] = COLLECTION in await self._reader.interfaces(ref)
+        return known
 
     def _within_budget(self, level: list[_Below]) -> list[_Below]:
         # Toolkits list some controls twice, and a program may name its own parent as its child.
@@ -345,6 +574,13 @@ class Walk:
         except (*_GONE_OR_UNKNOWN, ValueError, TypeError):
             return {}
         return dict(entry for item in entries if (entry := cached_item(item)) is not None)
+
+
+def _is_away(seen: Cached, where: Where) -> bool:
+    """Whether a control, and with it what is below it, is not on the screen."""
+    states = state_words(seen.states)
+    # A web page's container has no states.
+    return bool(states) and (SHOWING if where.tells_showing else "visible") not in states
 
 
 def cached_item(item: list[Any]) -> tuple[Ref, Cached] | None:

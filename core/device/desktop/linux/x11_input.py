@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import select
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from Xlib import X
+from Xlib import error as xerror
 from Xlib.ext import xtest
+from Xlib.protocol import event
 
 from core.device.desktop.interface import Button, Direction
 from core.device.desktop.key_chords import Chord
@@ -18,6 +22,7 @@ from core.device.desktop.linux.keysyms import (
     keysym_of_name,
     other_keysyms,
 )
+from core.device.desktop.linux.x11_windows import active_window
 from core.errors import BadInput, DeviceError, ErrorCode
 
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
@@ -25,8 +30,14 @@ _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
 # Programs read a changed layout with a delay; keys sent earlier would produce other characters.
 _LAYOUT_SETTLES_S = 0.08
 _LAYOUT_READ_S = 0.25
-# Some programs lose keys that arrive faster than they read them.
-_BETWEEN_KEYS_S = 0.002
+# For a program that does not say when it has read a key: some lose keys that arrive faster than they read.
+_BETWEEN_KEYS_S = 0.008
+# A program that has not read a key after this time does not read keys.
+_TAKES_KEYS_S = 3.0
+_FIRST_ANSWER_S = 1.0
+_LOOK_S = 0.1
+# Marks our own questions among those of the window manager, which asks programs whether they hang.
+_OURS = 0x51440000
 _LOCK_BIT = 1 << X.LockMapIndex
 
 
@@ -62,13 +73,17 @@ def scroll(display: Any, direction: Direction, amount: int, at: tuple[int, int] 
     display.sync()
 
 
-def press(display: Any, chord: Chord) -> None:
-    """Press a key with its modifiers.
+def press(display: Any, chord: Chord, window: int | None = None) -> None:
+    """Press a key with its modifiers, in `window` if one is given.
 
     Raises:
-        DeviceError: a modifier outside the chord is pressed.
+        DeviceError: a modifier outside the chord is pressed, or the keyboard is not in that window.
     """
     let_go(display)
+    if window is not None and active_window(display) != window:
+        raise DeviceError(
+            "Another window took the keyboard before the key was pressed", ErrorCode.KEYBOARD_ELSEWHERE
+        )
     keyboard = Keyboard(display)
     held = [keyboard.modifier(modifier) for modifier in chord.modifiers]
     character = chord.key if len(chord.key) == 1 else ""
@@ -85,8 +100,11 @@ def press(display: Any, chord: Chord) -> None:
         keyboard.strike(code, held)
 
 
-def type_text(display: Any, text: str, stop: threading.Event) -> int:
-    """Type characters one by one; returns how many were typed before `stop` was set.
+def type_text(display: Any, text: str, stop: threading.Event, window: int | None = None) -> int:
+    """Type characters one by one, each when the program has taken the one before.
+
+    Returns how many were typed before `stop` was set, the keyboard left `window`, or its program took no
+    more keys.
 
     Raises:
         DeviceError: a modifier is pressed, so that the characters would be commands.
@@ -94,16 +112,15 @@ def type_text(display: Any, text: str, stop: threading.Event) -> int:
     let_go(display)
     keyboard = Keyboard(display)
     typed = 0
-    with keyboard.without_caps_lock():
+    with keyboard.without_caps_lock(), Pace(display, window) as pace:
         for part in keyboard.parts(text):
             with keyboard.room(part) as keys:
                 for character in part:
-                    if stop.is_set():
+                    if stop.is_set() or not pace.may_go_on():
                         return typed
                     code, shifted = keys[character]
                     keyboard.strike(code, [keyboard.modifier("shift")] if shifted else [])
                     typed += 1
-                    stop.wait(_BETWEEN_KEYS_S)
     return typed
 
 
@@ -142,6 +159,72 @@ def _held(display: Any) -> list[int]:
         for code in keys
         if code and not any(locks & set(keyboard.keysyms(one)) for one in keys if one)
     ]
+
+
+class Pace:
+    """Lets keys go out no faster than a window's program reads them.
+
+    A program answers `_NET_WM_PING` when it has read everything that the server sent it before.
+    """
+
+    def __init__(self, display: Any, window: int | None) -> None:
+        self._display = display
+        self._root = display.screen().root
+        self._number = window
+        self._window: Any = None if window is None else display.create_resource_object("window", window)
+        self._protocols = display.intern_atom("WM_PROTOCOLS")
+        self._ping = display.intern_atom("_NET_WM_PING")
+        self._asked = 0
+        self._answers = self._window is not None and self._ping in self._known_protocols()
+
+    def __enter__(self) -> Pace:
+        # The answers of programs are sent to the root window, by Qt to those who wait for other events there.
+        self._root.change_attributes(event_mask=X.SubstructureNotifyMask | X.StructureNotifyMask)
+        # Not every program that promises answers gives them.
+        self._answers = self._answers and self._was_read(_FIRST_ANSWER_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._root.change_attributes(event_mask=0)
+        self._display.sync()
+
+    def may_go_on(self) -> bool:
+        """Wait until the keys so far were read; False where they are not, or the window lost the keyboard."""
+        if not self._was_read():
+            return False
+        return self._number is None or active_window(self._display) == self._number
+
+    def _known_protocols(self) -> list[int]:
+        try:
+            return list(self._window.get_wm_protocols())
+        except xerror.XError:
+            return []
+
+    def _was_read(self, seconds: float = _TAKES_KEYS_S) -> bool:
+        if not self._answers:
+            threading.Event().wait(_BETWEEN_KEYS_S)
+            return True
+        self._asked += 1
+        told = [self._ping, _OURS | self._asked & 0xFFFF, self._number, 0, 0]
+        question = event.ClientMessage(window=self._window, client_type=self._protocols, data=(32, told))
+        self._window.send_event(question, event_mask=0)
+        self._display.flush()
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            while self._display.pending_events():
+                if self._is_answer(self._display.next_event(), told[1]):
+                    return True
+            heard, _, _ = select.select([self._display.fileno()], [], [], min(left, _LOOK_S))
+            # A window that a key has closed does not answer.
+            if not heard and active_window(self._display) != self._number:
+                break
+        return False
+
+    def _is_answer(self, heard: Any, mark: int) -> bool:
+        if heard.type != X.ClientMessage or heard.client_type != self._protocols:
+            return False
+        told = list(heard.data[1])
+        return bool(told[:2] == [self._ping, mark])
 
 
 class Keyboard:

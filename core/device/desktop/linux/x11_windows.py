@@ -6,10 +6,11 @@ Windows are closed with WM_DELETE_WINDOW, as a window manager does.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from Xlib import X, Xatom, display
+from Xlib import X, Xatom, Xutil, display
 from Xlib import error as xerror
 from Xlib.error import DisplayError, XError
 from Xlib.ext import res
@@ -20,17 +21,32 @@ from core.device.desktop.interface import Box, Layer, Window, stale
 from core.device.desktop.linux.tree_reader import process_name
 
 _MOST_WINDOWS = 500
+_MENU_TYPES = ("MENU", "POPUP_MENU", "DROPDOWN_MENU")
+# The number of the workspace of a window that is on every workspace.
+_EVERYWHERE = 0xFFFFFFFF
+# The source of a request to the window manager that is made for a user.
+_FROM_PAGER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What windows have in common: the active one, the shown workspace, and the hints of the manager."""
+
+    active: int | None = None
+    workspace: int | None = None
+    supported: tuple[int, ...] = ()
 
 
 def list_windows(display: Any) -> list[Window]:
     """The top-level windows, the topmost last, from the window manager or, without one, the X server."""
     root = display.screen().root
-    active = active_window(display)
+    session = _session(display, root)
     managed = _told_by_manager(display, root, "_NET_CLIENT_LIST_STACKING")
-    ids = managed or [window.id for window in root.query_tree().children]
-    found = (_read(display, root, int(one), active) for one in ids[-_MOST_WINDOWS:])
+    # With a window manager, an empty list is true: the server's list has the manager's own windows.
+    ids = managed if managed is not None else [window.id for window in root.query_tree().children]
+    found = (_read(display, root, int(one), session) for one in ids[-_MOST_WINDOWS:])
     # Without a window manager, the server's list includes helper windows that programs never show.
-    return [window for window in found if window is not None and (managed or window.visible)]
+    return [window for window in found if window is not None and (managed is not None or window.visible)]
 
 
 def shown_windows(display: Any) -> list[Window]:
@@ -39,10 +55,20 @@ def shown_windows(display: Any) -> list[Window]:
     root = display.screen().root
     for child in root.query_tree().children[-_MOST_WINDOWS:]:
         if f"0x{child.id:x}" not in found and _is_unmanaged(child):
-            window = _read(display, root, child.id, None)
+            window = _read(display, root, child.id, _Session())
             if window is not None and window.visible:
                 found[window.id] = window
     return list(found.values())
+
+
+def is_menu_open(display: Any, process_id: int | None) -> bool:
+    """Whether a process shows a menu, as the type of one of its windows says."""
+    kinds = {display.intern_atom(f"_NET_WM_WINDOW_TYPE_{name}") for name in _MENU_TYPES}
+    return any(
+        kinds & set(_longs(display, child, "_NET_WM_WINDOW_TYPE")) and _owner_of(display, child) == process_id
+        for child in display.screen().root.query_tree().children[-_MOST_WINDOWS:]
+        if _is_unmanaged(child)
+    )
 
 
 def layers(display: Any) -> list[Layer]:
@@ -78,7 +104,7 @@ def window_of_id(display: Any, window_id: str) -> Window:
     except ValueError:
         raise stale(f"The window {window_id[:60]}") from None
     root = display.screen().root
-    found = _read(display, root, number, active_window(display)) if 0 < number < 1 << 32 else None
+    found = _read(display, root, number, _session(display, root)) if 0 < number < 1 << 32 else None
     if found is None:
         raise stale(f"The window {window_id[:60]}")
     return found
@@ -97,7 +123,9 @@ def active_window(display: Any) -> int | None:
         return None if isinstance(under, int) else int(_client_below(display, root, under).id)
     if isinstance(focus, int):
         return None
-    return _top_level(root, focus)
+    number = _top_level(root, focus)
+    # A window manager keeps the keyboard in a hidden window of its own while no other window has it.
+    return number if told is None or number is None or _is_on_screen(display, root, number) else None
 
 
 def owner_at(display: Any, x: int, y: int) -> Window | None:
@@ -107,24 +135,58 @@ def owner_at(display: Any, x: int, y: int) -> Window | None:
     if isinstance(child, int):
         return None
     chosen = _client_below(display, root, child, (x, y))
-    return _read(display, root, chosen.id, active_window(display))
+    return _read(display, root, chosen.id, _session(display, root))
 
 
 def bring_forward(display: Any, number: int) -> None:
-    """Raise and focus a window, through the window manager where there is one."""
+    """Raise and focus a window, through the window manager where there is one.
+
+    The manager shows the window's workspace and brings it back from its icon.
+    """
     root = display.screen().root
     window = display.create_resource_object("window", number)
-    atom = display.intern_atom("_NET_ACTIVE_WINDOW")
-    if atom in _told_by_manager(display, root, "_NET_SUPPORTED"):
-        told = xevent.ClientMessage(window=window, client_type=atom, data=(32, [2, X.CurrentTime, 0, 0, 0]))
-        root.send_event(told, event_mask=X.SubstructureRedirectMask | X.SubstructureNotifyMask)
+    session = _session(display, root)
+    workspace = _longs(display, window, "_NET_WM_DESKTOP")
+    if workspace and workspace[0] != _EVERYWHERE and session.workspace not in (None, workspace[0]):
+        _tell_manager(display, root, root, "_NET_CURRENT_DESKTOP", [workspace[0], X.CurrentTime])
+    if _is_minimized(display, window, session.supported):
+        # Mapping a window is how the window's own program brings it back, and works with any manager.
+        window.map()
+    if display.get_atom("_NET_ACTIVE_WINDOW") in session.supported:
+        _tell_manager(display, root, window, "_NET_ACTIVE_WINDOW", [_FROM_PAGER, X.CurrentTime, 0])
     else:
         window.configure(stack_mode=X.Above)
         window.set_input_focus(X.RevertToParent, X.CurrentTime)
     display.sync()
 
 
-def _read(display: Any, root: Any, number: int, active: int | None) -> Window | None:
+def _tell_manager(display: Any, root: Any, window: Any, name: str, values: list[int]) -> None:
+    data = (32, [*values, 0, 0, 0, 0, 0][:5])
+    told = xevent.ClientMessage(window=window, client_type=display.get_atom(name), data=data)
+    root.send_event(told, event_mask=X.SubstructureRedirectMask | X.SubstructureNotifyMask)
+
+
+def _session(display: Any, root: Any) -> _Session:
+    current = _told_by_manager(display, root, "_NET_CURRENT_DESKTOP")
+    supported = _told_by_manager(display, root, "_NET_SUPPORTED") or []
+    return _Session(active_window(display), current[0] if current else None, tuple(supported))
+
+
+def _is_minimized(display: Any, window: Any, supported: tuple[int, ...]) -> bool:
+    hidden = display.get_atom("_NET_WM_STATE_HIDDEN")
+    if hidden in supported:
+        return hidden in _longs(display, window, "_NET_WM_STATE")
+    # Window managers set this state for windows of other workspaces, too.
+    return _longs(display, window, "WM_STATE")[:1] == [Xutil.IconicState]
+
+
+def _is_on_screen(display: Any, root: Any, number: int) -> bool:
+    found, screen = _read(display, root, number, _Session()), display.screen()
+    whole = Box(0, 0, screen.width_in_pixels, screen.height_in_pixels)
+    return found is not None and found.box.shared_with(whole) is not None
+
+
+def _read(display: Any, root: Any, number: int, session: _Session) -> Window | None:
     window = display.create_resource_object("window", number)
     try:
         attributes = window.get_attributes()
@@ -133,9 +195,12 @@ def _read(display: Any, root: Any, number: int, active: int | None) -> Window | 
         geometry = window.get_geometry()
         corner = root.translate_coords(window, 0, 0)
         title = _text(display, window, "_NET_WM_NAME") or str(window.get_wm_name() or "")
-        owner = _longs(display, window, "_NET_WM_PID")
-        process_id = int(owner[0]) if owner else _process_of(display, number)
+        process_id = _owner_of(display, window)
         shadow = _longs(display, window, "_GTK_FRAME_EXTENTS")
+        owners = _longs(display, window, "WM_TRANSIENT_FOR")
+        visible = attributes.map_state == X.IsViewable
+        is_minimized = not visible and _is_minimized(display, window, session.supported)
+        workspace = (_longs(display, window, "_NET_WM_DESKTOP") or [_EVERYWHERE])[0]
     except xerror.XError:
         # The window was closed meanwhile.
         return None
@@ -145,11 +210,20 @@ def _read(display: Any, root: Any, number: int, active: int | None) -> Window | 
         process_id=process_id,
         process_name=process_name(process_id),
         box=Box(int(corner.x), int(corner.y), int(geometry.width), int(geometry.height)),
-        active=number == active,
-        visible=attributes.map_state == X.IsViewable,
+        active=number == session.active,
+        visible=visible,
         is_popup=bool(attributes.override_redirect),
         shadow=_inset(*shadow) if len(shadow) == 4 else Box(0, 0, 0, 0),
+        minimized=is_minimized,
+        workspace=workspace + 1 if workspace != _EVERYWHERE else None,
+        on_this_workspace=session.workspace in (None, workspace) or workspace == _EVERYWHERE,
+        dialog_of=f"0x{owners[0]:x}" if owners and owners[0] else None,
     )
+
+
+def _owner_of(display: Any, window: Any) -> int | None:
+    owner = _longs(display, window, "_NET_WM_PID")
+    return int(owner[0]) if owner else _process_of(display, window.id)
 
 
 def _inset(left: int, right: int, top: int, bottom: int) -> Box:
@@ -191,14 +265,17 @@ def _is_unmanaged(window: Any) -> bool:
     return bool(attributes.override_redirect) and attributes.map_state == X.IsViewable
 
 
-def _told_by_manager(display: Any, root: Any, name: str) -> list[int]:
-    """A property that the window manager sets on the root window; ignored if the manager has died."""
+def _told_by_manager(display: Any, root: Any, name: str) -> list[int] | None:
+    """A property that the window manager sets on the root window; ignored if the manager has died.
+
+    None where there is no manager, or none that sets it.
+    """
     sign = _longs(display, root, "_NET_SUPPORTING_WM_CHECK")
     if sign:
         window = display.create_resource_object("window", sign[0])
         if _longs(display, window, "_NET_SUPPORTING_WM_CHECK") != sign:
-            return []
-    return _longs(display, root, name)
+            return None
+    return _numbers(display, root, name)
 
 
 def _top_level(root: Any, window: Any) -> int | None:
@@ -221,15 +298,20 @@ def _is_client(display: Any, window: Any) -> bool:
 
 
 def _longs(display: Any, window: Any, name: str) -> list[int]:
+    return _numbers(display, window, name) or []
+
+
+def _numbers(display: Any, window: Any, name: str) -> list[int] | None:
+    """A property of 32-bit numbers; None where it is not set."""
     try:
-        found = window.get_full_property(display.intern_atom(name), X.AnyPropertyType)
+        found = window.get_full_property(display.get_atom(name), X.AnyPropertyType)
     except xerror.XError:
-        return []
-    return list(found.value) if found is not None and found.format == 32 else []
+        return None
+    return list(found.value) if found is not None and found.format == 32 else None
 
 
 def _text(display: Any, window: Any, name: str) -> str:
-    found = window.get_full_property(display.intern_atom(name), X.AnyPropertyType)
+    found = window.get_full_property(display.get_atom(name), X.AnyPropertyType)
     if found is None or found.format != 8:
         return ""
     value = found.value
