@@ -246,12 +246,15 @@ class LinuxDesktop(Desktop):
         own = [one for one in there if one.process_id == active.process_id]
         if not own:
             return Focus(None, "untold")
-        search = await focus.find_focus(self._bus, Reader(self._bus, self._secrecy), own)
+        was_menu_open = await self._eyes.run(x11_windows.is_menu_open, active.process_id)
+        search = await self._search_focus(own, was_menu_open)
+        is_menu_open = await self._eyes.run(x11_windows.is_menu_open, active.process_id)
+        if is_menu_open and not was_menu_open:
+            search = await self._search_focus(own, is_menu_open)
         found = focus.chosen(search.candidates)
         if found is None and search.may_hide:
             return Focus(None, "untold")
         # LibreOffice goes on reporting the document as focused while a menu is open.
-        is_menu_open = await self._eyes.run(x11_windows.is_menu_open, active.process_id)
         if is_menu_open and not search.is_gtk4 and (found is None or not focus.has_menu_focus(found)):
             return Focus(None, "nothing")
         with contextlib.suppress(Gone, Silent, NotSupported):
@@ -261,6 +264,10 @@ class LinuxDesktop(Desktop):
             return Focus(None, "not searched")
         is_nothing = found is None and (search.tells_controls or is_menu_open)
         return Focus(None, "nothing" if is_nothing else "untold")
+
+    async def _search_focus(self, own: list[Program], is_menu_open: bool) -> focus.Search:
+        reader = Reader(self._bus, self._secrecy)
+        return await focus.find_focus(self._bus, reader, own, is_menu_open=is_menu_open)
 
     async def has_focus(self, control: Control) -> bool:
         """See `Desktop`."""
