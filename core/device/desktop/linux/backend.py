@@ -414,7 +414,7 @@ class LinuxDesktop(Desktop):
         """The frames of the program that shows a control, and the frame that contains it."""
         home = await home_of(self._bus, ref)
         places = await places_of(self._bus, home.root, await self._shown() if windows is None else windows)
-        return places, places.frame(home.top)
+        return places, await places.frame_of(self._bus, home)
 
     async def _programs(self) -> list[Program]:
         await self._bus.connect()
