@@ -49,6 +49,7 @@ from core.device.desktop.linux.atspi import (
 from core.device.desktop.linux.atspi import session_bus_address as session_bus
 from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT, TABLE
 from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
+from core.device.desktop.linux.focus import Search
 from core.device.desktop.linux.redaction import find_hidden
 from core.device.desktop.linux.stacking import read_stacking
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
@@ -265,7 +266,7 @@ class LinuxDesktop(Desktop):
         is_nothing = found is None and (search.tells_controls or is_menu_open)
         return Focus(None, "nothing" if is_nothing else "untold")
 
-    async def _search_focus(self, own: list[Program], is_menu_open: bool) -> focus.Search:
+    async def _search_focus(self, own: list[Program], is_menu_open: bool) -> Search:
         reader = Reader(self._bus, self._secrecy)
         return await focus.find_focus(self._bus, reader, own, is_menu_open=is_menu_open)
 
