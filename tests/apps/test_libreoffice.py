@@ -46,30 +46,40 @@ def says(path: Path, text: str) -> Check:
     return read
 
 
+async def import_text(driver: Driver) -> None:
+    """Answer the dialog that a text file opens, and wait for the sheet."""
+    if driver.is_open("Text Import"):
+        await driver.press("Enter", then=lambda: driver.is_open("LibreOffice Calc"))
+
+
+async def save_as_text(driver: Driver, then: Check) -> None:
+    """Save, and keep the format when the office asks."""
+    await driver.press("ctrl+s", then=lambda: driver.is_open("Confirm File Format"))
+    await driver.press("Enter", then=then)
+
+
 async def test_cells_are_filled_by_name_and_by_keys(driver: Driver, office: Office, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.csv"
     sheet.write_text("a,b\n1,2\n")
     async with office("--calc", str(sheet)):
-        if driver.is_open("Text Import"):
-            await driver.press("Enter", then=lambda: not driver.is_open("Text Import"))
+        await import_text(driver)
         await driver.click("A3", "table cell")
         await driver.type("=A2+B2\n", process_name=PROGRAM)
         await driver.type("größer 漢")
-        await driver.press("Enter", "ctrl+s")
-        await driver.press("Enter", then=lambda: "3,\ngrößer 漢," in sheet.read_text("utf-8"))
+        await driver.press("Enter")
+        await save_as_text(driver, then=lambda: "3,\ngrößer 漢," in sheet.read_text("utf-8"))
 
 
 async def test_the_name_box_leads_to_a_cell(driver: Driver, office: Office, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.csv"
     sheet.write_text("a,b\n1,2\n")
     async with office("--calc", str(sheet)):
-        if driver.is_open("Text Import"):
-            await driver.press("Enter", then=lambda: not driver.is_open("Text Import"))
+        await import_text(driver)
         await driver.press("ctrl+shift+t")
         await driver.type("C2\n")
         await driver.type("named")
-        await driver.press("Enter", "ctrl+s")
-        await driver.press("Enter", then=lambda: "1,2,named" in sheet.read_text())
+        await driver.press("Enter")
+        await save_as_text(driver, then=lambda: "1,2,named" in sheet.read_text())
 
 
 async def test_paragraphs_are_typed_and_saved(driver: Driver, office: Office, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from core.device import DeviceConfig, Router, build_router
 from core.device.desktop.linux import actions, x11_input
 from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.atspi_constants import ACCESSIBLE, REGISTRY, ROOT
+from core.device.desktop.linux.tree_reader import process_name
 from tests.bench.journal_bench import Figures
 from tests.fakes.accessible_session import REPOSITORY, accessible_session
 
@@ -230,9 +231,12 @@ async def _read_all(bus: AccessibilityBus, process: str) -> int:
     (programs,) = await bus.call(Ref(REGISTRY, ROOT), ACCESSIBLE, "GetChildren")
     level: list[Ref] = []
     for name, path in programs:
+        # As the tools take it: the name of the process, or the one that the program gives itself.
+        own = process_name(await _or_none(bus.process_id(name)))
         told = await _or_none(bus.get(Ref(name, path), ACCESSIBLE, "Name"))
-        if told is not None and str(told).lower() == process:
+        if process in (own.lower(), str(told).lower()):
             level.append(Ref(name, path))
+    assert level, f"{process} is not on the bus"
     seen: set[Ref] = set(level)
     while level:
         answers = await asyncio.gather(*(_control(bus, ref) for ref in level))

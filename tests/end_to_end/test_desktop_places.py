@@ -15,6 +15,7 @@ from Xlib.display import Display
 
 from core.device.desktop.interface import Bounds, Box, Control, Scope
 from core.device.desktop.linux import atspi, tree_reader
+from core.device.desktop.linux.atspi_constants import NULL
 from core.device.desktop.linux.backend import LinuxDesktop
 from core.device.desktop.ui_tools import UiTools
 from core.device.observations import Observation, ObservationStore
@@ -24,6 +25,7 @@ from tests.fakes.accessible_program import (
     BUTTON,
     ENTRY,
     FRAME,
+    PANEL,
     PASSWORD,
     ROOT,
     STATES,
@@ -35,6 +37,7 @@ from tests.fakes.accessible_session import accessible_session
 
 TEXT = ("Accessible", "Component", "Action", "Text", "EditableText")
 FILLER, SCROLL_PANE, TABLE_CELL, LIST_ITEM, DOCUMENT_WEB = 20, 49, 56, 32, 95
+ROOT_PANE = 46
 SHOWING, EDITABLE = 1 << 25, 1 << 7
 # Left, top, width and height of the program's window, and the title that it shares with its frame.
 WINDOW, TITLE = (40, 30, 200, 100), "Log in"
@@ -118,6 +121,28 @@ async def test_a_toolkit_that_knows_no_screen_is_placed_by_its_window(
     assert (found.box, "showing" in found.states) == (Box(55, 45, 40, 20), True)
     assert (await desktop.control(found.id)).box == found.box
     assert (await desktop.hidden()).boxes == [Box(55, 75, 40, 20)]
+
+
+async def test_controls_that_a_program_draws_itself_are_below_the_menu_bar_of_its_toolkit(
+    program: Program, desktop: LinuxDesktop, things: dict[str, Thing], screen: Screen
+) -> None:
+    things["/f"].children = ["/host"]
+    things["/host"] = Thing("", PANEL, ["/pane"], extents=(40, 50, 200, 80))
+    things["/pane"] = Thing(TITLE, ROOT_PANE, ["/b", "/p"], extents=(40, 30, 200, 80))
+    # What the pane is in is not listed, and leads to no program.
+    things["/inner"] = Thing(TITLE, FRAME, extents=(40, 30, 200, 80))
+    things["/pane"].lies["Parent"] = ("(so)", [[program.name, "/inner"]])
+    things["/inner"].lies["Parent"] = ("(so)", [[program.name, NULL]])
+    window = screen.show()
+    found = await named(desktop, "OK")
+    assert found.box == Box(50, 60, 70, 20)
+    assert (await desktop.control(found.id)).box == found.box
+    [below] = (await desktop.tree(Scope(below=found.id), Bounds())).roots[0].children
+    assert below.box == found.box
+    shown_in = await desktop.window_of(found)
+    assert shown_in is not None
+    assert int(shown_in.id, 16) == window.id
+    assert Box(50, 90, 70, 20) in (await desktop.hidden()).boxes
 
 
 async def test_places_on_a_dense_screen_are_where_the_window_is(

@@ -374,3 +374,17 @@ async def test_waiting_can_be_cancelled(device: Device) -> None:
         await looked_again(running, "/m")
         assert device.router.executor.cancel("c")
         assert ((await waiting).error or "").startswith("cancelled: ")
+
+
+async def test_a_program_that_does_not_filter_for_a_while_is_read_child_by_child(device: Device) -> None:
+    things = menus()
+    # So are calls answered for a minute that a busy browser has left unanswered.
+    for path in (ROOT, "/f"):
+        things[path].lies["GetMatches"] = ("", [])
+    things["/b2"].name = "Cancel"
+    async with program(things):
+        (button,) = (await device.run("get_ui_tree", process_name="notes", name="Cancel"))["tree"]
+        assert button["id"].endswith("/b2")
+        found = await device.run("wait_for_element", process_name="notes", name="OK", timeout=1)
+        assert [one["name"] for one in found["controls"]] == ["OK"]
+        assert "Item 3" not in names(await device.run("get_ui_tree", process_name="notes"))

@@ -49,6 +49,7 @@ from core.device.desktop.linux.atspi import (
 from core.device.desktop.linux.atspi import session_bus_address as session_bus
 from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT, TABLE
 from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
+from core.device.desktop.linux.focus import Search
 from core.device.desktop.linux.redaction import find_hidden
 from core.device.desktop.linux.stacking import read_stacking
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
@@ -246,12 +247,15 @@ class LinuxDesktop(Desktop):
         own = [one for one in there if one.process_id == active.process_id]
         if not own:
             return Focus(None, "untold")
-        search = await focus.find_focus(self._bus, Reader(self._bus, self._secrecy), own)
+        was_menu_open = await self._eyes.run(x11_windows.is_menu_open, active.process_id)
+        search = await self._search_focus(own, was_menu_open)
+        is_menu_open = await self._eyes.run(x11_windows.is_menu_open, active.process_id)
+        if is_menu_open and not was_menu_open:
+            search = await self._search_focus(own, is_menu_open)
         found = focus.chosen(search.candidates)
         if found is None and search.may_hide:
             return Focus(None, "untold")
         # LibreOffice goes on reporting the document as focused while a menu is open.
-        is_menu_open = await self._eyes.run(x11_windows.is_menu_open, active.process_id)
         if is_menu_open and not search.is_gtk4 and (found is None or not focus.has_menu_focus(found)):
             return Focus(None, "nothing")
         with contextlib.suppress(Gone, Silent, NotSupported):
@@ -261,6 +265,10 @@ class LinuxDesktop(Desktop):
             return Focus(None, "not searched")
         is_nothing = found is None and (search.tells_controls or is_menu_open)
         return Focus(None, "nothing" if is_nothing else "untold")
+
+    async def _search_focus(self, own: list[Program], is_menu_open: bool) -> Search:
+        reader = Reader(self._bus, self._secrecy)
+        return await focus.find_focus(self._bus, reader, own, is_menu_open=is_menu_open)
 
     async def has_focus(self, control: Control) -> bool:
         """See `Desktop`."""
@@ -407,7 +415,7 @@ class LinuxDesktop(Desktop):
         """The frames of the program that shows a control, and the frame that contains it."""
         home = await home_of(self._bus, ref)
         places = await places_of(self._bus, home.root, await self._shown() if windows is None else windows)
-        return places, places.frame(home.top)
+        return places, await places.frame_of(self._bus, home)
 
     async def _programs(self) -> list[Program]:
         await self._bus.connect()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, floor
 
 from core.device.desktop.interface import Box, Window
 from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported, Ref, Toolkit
-from core.device.desktop.linux.atspi_constants import ACCESSIBLE, COMPONENT, NULL, ROOT
+from core.device.desktop.linux.atspi_constants import ACCESSIBLE, COMPONENT, NULL, ROOT, role_word
 
 Extents = tuple[int, int, int, int]
 # AT-SPI coordinate types: relative to the screen, and relative to the control's window.
@@ -66,14 +66,20 @@ class Frame:
     windows: tuple[str, ...]
     places: tuple[Place, ...]
     is_named: bool = False
+    title: str = ""
+    extents: Extents = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The program whose window contains a control, and the frame that contains it."""
+    """The program whose window contains a control, and the frame that contains it.
+
+    `inner`: the topmost object above a control that leads to no program, as those of LibreOffice do.
+    """
 
     root: Ref
     top: Ref | None = None
+    inner: Ref | None = None
 
 
 @dataclass(slots=True)
@@ -94,6 +100,33 @@ class Places:
         """The frame with a reference."""
         return next((one for one in self.frames if one.ref == ref), None)
 
+    async def frame_of(self, bus: AccessibilityBus, home: Home) -> Frame | None:
+        """The frame that contains a control; None where it is not known.
+
+        LibreOffice's own controls are in a frame that it does not list. That one is placed as the whole
+        window, but is lower than it by the menu bar above it, which belongs to the toolkit.
+
+        Raises:
+            Silent: its program hangs.
+            Gone: it does not exist.
+        """
+        if home.inner is None or self.inside_window:
+            return self.frame(home.top)
+        try:
+            (role,) = await bus.call(home.inner, ACCESSIBLE, "GetRole")
+            title = str(await bus.get(home.inner, ACCESSIBLE, "Name"))
+            *edges, height = await extents_of(bus, home.inner, _OF_SCREEN)
+        except NotSupported:
+            return None
+        if role_word(int(role)) != "frame" or height <= 0:
+            return None
+        same = [one for one in self.frames if (one.title, [*one.extents[:3]]) == (title, edges)]
+        if len(same) != 1 or same[0].extents[3] < height:
+            return None
+        menu_bar = same[0].extents[3] - height
+        moved = (replace(one, told=(one.told[0], one.told[1] - menu_bar)) for one in same[0].places)
+        return replace(same[0], places=tuple(moved))
+
     def window_of(self, top: Ref | None) -> str | None:
         """The only window that the frame `top` can be; None if it is not certain which one it is.
 
@@ -103,7 +136,7 @@ class Places:
         is_certain = frame is not None and frame.is_named and len(frame.windows) == 1
         return frame.windows[0] if frame is not None and is_certain and len(self._all()) == 1 else None
 
-    async def boxes(self, bus: AccessibilityBus, ref: Ref) -> list[Box]:
+    async def boxes(self, bus: AccessibilityBus, ref: Ref, home: Home) -> list[Box]:
         """All boxes where a control may be, for redaction, which must cover every one.
 
         Raises:
@@ -112,7 +145,9 @@ class Places:
             NotSupported: it reports no position.
         """
         extents = await extents_of(bus, ref, self._coordinates)
-        found = (place.on_screen(extents) for place in self._all())
+        frame = await self.frame_of(bus, home) if home.inner is not None else None
+        places = (*self._all(), *(() if frame is None else frame.places))
+        found = (place.on_screen(extents) for place in places)
         return [box for box in dict.fromkeys(found) if box is not None]
 
     @property
@@ -173,7 +208,9 @@ async def places_of(
         if not found and not places.inside_window:
             found = (Place(),)
         is_named = bool(named) and bool(own)
-        places.frames.append(Frame(ref, tuple(window.id for window in fitting), found, is_named))
+        places.frames.append(
+            Frame(ref, tuple(window.id for window in fitting), found, is_named, title, extents)
+        )
     return places
 
 
@@ -197,7 +234,7 @@ async def home_of(bus: AccessibilityBus, ref: Ref) -> Home:
         if above.path == ROOT:
             return Home(above, top)
         if above.path == NULL:
-            break
+            return Home(own, inner=top)
         top = above
     return Home(own)
 

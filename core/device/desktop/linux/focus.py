@@ -61,6 +61,8 @@ _CONTAINERS = (
     _PAGE,
 )
 _MENUS = ("menu bar", "menu", "menu item", "check menu item", "radio menu item", "tearoff menu item")
+# Their children are in a window of their own while they are open.
+_OPENS_MENU = "menu"
 _TOP_LEVEL = ("frame", "dialog", "window", "alert", "file chooser", "color chooser", "font chooser")
 
 
@@ -90,25 +92,38 @@ class Search:
     # GTK 4 reports no focus inside its entries. `may_hide` is set where one is on the screen.
     is_gtk4: bool = False
     may_hide: bool = False
+    # Whether what is in a menu is passed over: an office has seven hundred menu items, most of what it tells.
+    passes_menus: bool = False
 
 
-async def find_focus(bus: AccessibilityBus, reader: Reader, programs: list[Program]) -> Search:
+async def find_focus(
+    bus: AccessibilityBus, reader: Reader, programs: list[Program], *, is_menu_open: bool
+) -> Search:
     """Search the active windows of a process, which may be several programs on the bus.
 
-    Takes some four seconds at most.
+    `is_menu_open`: the process shows a window of the type of menus. Takes some four seconds at most.
     """
     search = Search()
     until = time.monotonic() + _SECONDS
-    await asyncio.gather(*(_search_one(bus, reader, one, search, until) for one in programs))
+    searches = (_search_one(bus, reader, one, search, until, is_menu_open) for one in programs)
+    await asyncio.gather(*searches)
     return search
 
 
 async def _search_one(
-    bus: AccessibilityBus, reader: Reader, program: Program, search: Search, until: float
+    bus: AccessibilityBus,
+    reader: Reader,
+    program: Program,
+    search: Search,
+    until: float,
+    is_menu_open: bool,
 ) -> None:
     try:
+        toolkit = await bus.toolkit(program.ref)
         # GTK 4 does not report whether controls below its windows are showing.
-        search.is_gtk4 = (await bus.toolkit(program.ref)).is_gtk(4)
+        search.is_gtk4 = toolkit.is_gtk(4)
+        # GTK 3 marks the windows of its menus; other toolkits also draw menus inside a window.
+        search.passes_menus = toolkit.is_gtk(3) and not is_menu_open
         showing = "visible" if search.is_gtk4 else "showing"
         level = await _active_windows(bus, reader, program)
         seen = set(level)
@@ -187,7 +202,8 @@ async def _look(
         search.candidates.append(replace(candidate, in_page=is_page))
     # In GTK 4 a button holds the popover that it opens.
     is_leaf = role in _LEAVES and not (search.is_gtk4 and role == "push button")
-    if is_page or is_leaf or (DRAWN in states and not role.startswith("document")):
+    is_closed = search.passes_menus and role == _OPENS_MENU
+    if is_page or is_leaf or is_closed or (DRAWN in states and not role.startswith("document")):
         return []
     count = int(await bus.get(ref, ACCESSIBLE, "ChildCount"))
     children = await reader.children(ref, count)

@@ -197,7 +197,7 @@ class _Masks:
         try:
             if not is_shown and not await self._is_showing(ref, places):
                 return []
-            boxes = await places.boxes(self._bus, ref)
+            boxes = await places.boxes(self._bus, ref, home)
             if boxes or places.of(None).place is not None:
                 window_id = places.window_of(home.top)
                 return [(box, window_id) for box in boxes]

@@ -65,6 +65,8 @@ _CHILDREN = 200
 _FEW = 1
 # The role of an object that was not asked for it.
 _NO_ROLE = -1
+# Holds the controls that a program draws without its toolkit, which may be placed otherwise than its window.
+_DRAWN_BY_PROGRAM = "root pane"
 _MOST_NAMED = 1_000_000
 _LONGEST_NAME = 500
 _LONGEST_ACTION = 100
@@ -360,6 +362,8 @@ class Walk:
         self._showing: set[Ref] = set()
         # Cells of tables that draw their own, each with the first cell of its table, which is of its kind.
         self._cells: dict[Ref, Cached] = {}
+        # The frames of the programs that are read.
+        self._places: dict[Ref, Places] = {}
         # Whether programs, by their bus names, can filter the children of a control.
         self._filters: dict[str, bool] = {}
         self.truncated = False
@@ -375,10 +379,9 @@ class Walk:
             cache = await self._cache(program)
             titles = {ref: entry.name for ref, entry in cache.items()}
             places = await places_of(self._bus, program.ref, self._windows, titles)
+            self._places[program.ref] = places
             refs = start if start is not None else await self._reader.children(program.ref, seen.children)
-            # Objects below a frame are placed as the frame is, whose own place is in `places`.
-            homes = [(ref, await self._home(ref, places, start)) for ref in refs]
-            level = [(top, ref, places.of(places.frame(home))) for ref, home in homes]
+            level = [(top, ref, await self._where(ref, places, start)) for ref in refs]
             for _ in range(self._bounds.depth):
                 level = await self._level(level, program, cache)
                 if not level:
@@ -438,11 +441,12 @@ class Walk:
     def _is_wanted(self, name: str) -> bool:
         return self._name is None or folded(name) == self._name
 
-    async def _home(self, ref: Ref, places: Places, start: Sequence[Ref] | None) -> Ref | None:
-        """The frame that contains an object at which reading starts."""
-        if start is None or places.frame(ref) is not None:
-            return ref
-        return (await home_of(self._bus, ref)).top
+    async def _where(self, ref: Ref, places: Places, start: Sequence[Ref] | None) -> Where:
+        """How an object at which reading starts, and what is below it, is placed."""
+        frame = places.frame(ref)
+        if frame is None and start is not None:
+            frame = await places.frame_of(self._bus, await home_of(self._bus, ref))
+        return places.of(frame)
 
     async def _level(self, level: list[_Below], program: Program, cache: dict[Ref, Cached]) -> list[_Below]:
         level = self._within_budget(level)
@@ -454,7 +458,7 @@ class Walk:
         )
         below: list[_Below] = []
         silent: Silent | None = None
-        for (parent, _, where), outcome in zip(level, outcomes, strict=True):
+        for (parent, _, _), outcome in zip(level, outcomes, strict=True):
             if isinstance(outcome, Silent):
                 silent = outcome
             elif isinstance(outcome, _GONE_OR_UNKNOWN):
@@ -465,7 +469,7 @@ class Walk:
                 parent.not_showing += 1
                 self._left += 1
             else:
-                control, refs = outcome
+                control, refs, where = outcome
                 parent.children.append(control)
                 below.extend((control, ref, where) for ref in refs)
         if silent is not None:
@@ -474,20 +478,27 @@ class Walk:
 
     async def _one(
         self, ref: Ref, program: Program, where: Where, cached: Cached | None
-    ) -> tuple[Control, list[Ref]] | None:
-        """A control and the children to read next; None for a control that is not showing and not wanted."""
+    ) -> tuple[Control, list[Ref], Where] | None:
+        """A control, and the children to read next with their place.
+
+        None for a control that is not showing and not wanted.
+        """
         if (kind := self._cells.get(ref)) is not None:
-            return await self._reader.cell(ref, program, where, kind), []
+            return await self._reader.cell(ref, program, where, kind), [], where
         seen = cached if cached is not None else await self._look(ref, where)
         is_own = ref.bus == program.ref.bus and ref not in self._showing
         if self._bounds.showing and is_own and _is_away(seen, where):
             return None
+        if self._bounds.detail != "names" and role_word(seen.role) == _DRAWN_BY_PROGRAM:
+            places = self._places[program.ref]
+            frame = await places.frame_of(self._bus, await home_of(self._bus, ref))
+            where = places.of(frame) if frame is not None else where
         control = await self._reader.control(ref, program, where, seen, self._bounds.detail)
         count = seen.children
         if count < 0:
             # GTK's cache has no row count for controls that draw their rows themselves.
             count = await self._reader.count(ref)
-        return control, await self._children(ref, control, count, where)
+        return control, await self._children(ref, control, count, where), where
 
     async def _look(self, ref: Ref, where: Where) -> Cached:
         if self._bounds.detail != "names" or self._name is None or not where.tells_showing:

@@ -79,9 +79,10 @@ async def children_on_screen(
         Silent: its program hangs.
         Gone: it does not exist.
     """
-    if can_filter and count <= (_MOST_DRAWN_FILTERED if is_drawn else _MOST_FILTERED):
-        return await matches(bus, ref, SHOWING_BITS, ANY_ROLE, MOST_ON_SCREEN, below=False)
     try:
+        if can_filter and count <= (_MOST_DRAWN_FILTERED if is_drawn else _MOST_FILTERED):
+            # A browser that is busy with a large page leaves this unanswered, and is not asked for a while.
+            return await matches(bus, ref, SHOWING_BITS, ANY_ROLE, MOST_ON_SCREEN, below=False)
         return await _Sheet(bus, ref, count, coordinates).on_screen()
     except NotSupported:
         return None
