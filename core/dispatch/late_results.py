@@ -30,8 +30,9 @@ from core.dispatch.live_secrets import LiveSecrets, Redaction
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.dispatch.outcome import conclude, failure_in, make_result, not_sent
 from core.dispatch.result_sanitizer import Blobs, UnusableAnswer, take_evidence
+from core.dispatch.typed_echo import TYPE_TEXT, without_echo
 from core.errors import DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
-from core.fleet.models import Effect
+from core.fleet.models import BUILT_IN_NAMESPACE, Effect
 from core.policy.models import Decision
 from core.statements import Request
 from core.tasks import TaskGroupOwner
@@ -141,8 +142,10 @@ class LateResults:
         redaction = self._live_secrets.redaction(device, sent.run if sent else None)
         wrong, status, failure = problem, None, None
         told = _Sanitized({}, [], problem)
+        if result is not None and await self._may_echo(command, sent):
+            result = without_echo(result)
         if result is not None and await self._has_lost_secrets(command, sent):
-            result = _without_texts(result)
+            result = _without_texts(result, command)
         if result is not None:
             status = result.status
             failure = redaction.value(failure_in(result.result))
@@ -191,8 +194,19 @@ class LateResults:
 
     async def _has_lost_secrets(self, command: CommandState, sent: Entry | None) -> bool:
         """Whether the answer may have secrets that only an earlier service knew, so that none is masked."""
-        if not self._from_earlier(command.call_id):
-            return False
+        return self._from_earlier(command.call_id) and await self._has_secrets(command, sent)
+
+    async def _may_echo(self, command: CommandState, sent: Entry | None) -> bool:
+        """Whether the answer may tell what stands in a field that a secret was typed into.
+
+        It may also if nothing is known of the command: a device may name any call.
+        """
+        if command.prepared is None:
+            return True
+        return command.prepared.entry.tool == TYPE_TEXT and await self._has_secrets(command, sent)
+
+    async def _has_secrets(self, command: CommandState, sent: Entry | None) -> bool:
+        """Whether a command's arguments, or the inputs of its run, have secrets; true if they are not known."""
         given = [command.prepared.event.parameters if command.prepared else None]
         if sent is not None and sent.run:
             try:
@@ -257,12 +271,16 @@ def _written(outcome: CommandResult) -> dict[str, Any]:
     return outcome.model_dump(mode="json", exclude={*NOT_WRITTEN, "result", "evidence"})
 
 
-def _without_texts(result: Result) -> Result:
-    """A result without what may repeat a secret: of its value, the exit code and the undo id stay."""
+def _without_texts(result: Result, command: CommandState) -> Result:
+    """A result without what may repeat a secret: the exit code and the undo id of a built-in tool stay.
+
+    Any other tool may have put a secret there.
+    """
     facts: dict[str, Any] = {"left_out": LEFT_OUT}
-    if isinstance(result.result, dict):
+    built_in = command.prepared is not None and command.prepared.event.namespace == BUILT_IN_NAMESPACE
+    if built_in and isinstance(result.result, dict):
         exit_code, undo = result.result.get("exit_code"), result.result.get("undo")
-        if isinstance(exit_code, int):
+        if isinstance(exit_code, int) and not isinstance(exit_code, bool):
             facts["exit_code"] = exit_code
         if isinstance(undo, str) and _UNDO_ID.fullmatch(undo):
             facts["undo"] = undo
