@@ -206,7 +206,7 @@ class LateResults:
         return command.prepared.entry.tool == TYPE_TEXT and await self._has_secrets(command, sent)
 
     async def _has_secrets(self, command: CommandState, sent: Entry | None) -> bool:
-        """Whether a command's arguments, or the inputs of its run, have secrets; true if they are not known."""
+        """Whether a command's arguments, or the inputs of its run, have secrets; true if unknown."""
         given = [command.prepared.event.parameters if command.prepared else None]
         if sent is not None and sent.run:
             try:

@@ -1,7 +1,7 @@
 """What a late answer repeats of a secret is in no file and in nothing that a console shows.
 
-The devices attack: they say the secret, parts of it that no spelling finds, and what stands in a field that it
-was typed into, under every name and of any call.
+The devices attack: they say the secret, parts of it that no spelling finds, and what stands in a field that
+it was typed into, under every name and of any call.
 """
 
 from __future__ import annotations
