@@ -55,9 +55,14 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
     """
     summary = run.summary
     if not summary.state.ended:
-        raise Refused(f"{summary.id} has not ended; it cannot be resumed.")
+        raise Refused(
+            f"{summary.id} has not ended; it cannot be resumed.", next_step="Wait for its end, or cancel it."
+        )
     if summary.undoes:
-        raise Refused(f"{summary.id} undoes {summary.undoes}. Undo that run again: what is left is undone.")
+        raise Refused(
+            f"{summary.id} undoes {summary.undoes}; it cannot be resumed.",
+            next_step=f"Undo {summary.undoes} again: what is left is undone.",
+        )
     if summary.resumed_by:
         raise already_resumed(summary.id, summary.resumed_by)
     if remainder.unknown:
@@ -72,7 +77,9 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
             ErrorCode.OUTCOME_UNKNOWN,
         )
     if not remainder.first:
-        raise Refused(f"Nothing of {summary.id} is left to do.")
+        raise Refused(
+            f"Nothing of {summary.id} is left to do.", next_step="Start the batch again to do it anew."
+        )
     secret = [
         step.id
         for step in flatten(run.batch.steps)
@@ -80,7 +87,8 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
     ]
     if secret:
         raise Refused(
-            f"The arguments of {', '.join(secret)} are secret and were not stored; start the batch again."
+            f"The arguments of {', '.join(secret)} are secret and were not stored.",
+            next_step="Start the batch again, and give them anew.",
         )
 
 

@@ -152,7 +152,10 @@ class Session:
         if answer.status is not FrameStatus.OK:
             said = read_error_text(answer.error or "no reason given", ErrorCode.DEVICE_OFFLINE)
             if said.code is ErrorCode.INVALID_ARGUMENTS:
-                raise Refused(said.message)
+                raise Refused(
+                    said.message,
+                    next_step="Correct what is named in device.toml, then start the client again.",
+                )
             raise DeviceError(f"The console refused the registration: {said.message}", said.code)
         self._agree(answer)
 
