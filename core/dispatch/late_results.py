@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import ValidationError
 
-from core.aip.extensions import RESULTS_KEPT_S
+from core.aip.extensions import RESULTS_KEPT_S, RecalledResult
 from core.aip.frames import error_text, read_error_text
 from core.aip.link_events import LateAnswer
 from core.aip.messages import Result, ResultStatus
@@ -165,7 +165,7 @@ class LateResults:
             else None,
             outcome=None if outcome is None else _written(outcome),
             recalled=late.recalled,
-            never_seen=late.never_seen,
+            never_seen=late.never_seen is not None,
         )
         run = sent.run if sent else None
         entry = event.entry(
@@ -245,7 +245,7 @@ def _outcome(
     told: _Sanitized,
     failure: str | None,
     *,
-    never_seen: bool,
+    never_seen: RecalledResult | None,
 ) -> CommandResult | None:
     """The result that a late answer tells; None if the journal does not have what it is judged by."""
     if command.prepared is None or command.decision is None or command.result is None:
@@ -257,8 +257,11 @@ def _outcome(
     except (ValidationError, ValueError):
         return None
     took = before.duration_ms
-    if never_seen:
-        holds = decision.effect is not Effect.OBSERVE and _age_of(sent) < _NEVER_SEEN_HOLDS
+    if never_seen is not None:
+        age = _age_of(sent)
+        holds = age < _NEVER_SEEN_HOLDS and never_seen.never_ran(
+            age.total_seconds(), action=request.tool_type == "action"
+        )
         return _never_seen(request, decision, took) if holds else _not_known(request, decision, took)
     if result is None:
         return None
@@ -327,7 +330,8 @@ def _not_known(request: Request, decision: Decision, took: float) -> CommandResu
         error=ErrorInfo.of(
             ErrorCode.TIMEOUT if reads else ErrorCode.OUTCOME_UNKNOWN,
             f"{request.device} knows nothing of the call, or no longer: it keeps what it knows for "
-            f"{RESULTS_KEPT_S / 3600:g} hours, and of what only reads until it restarts",
+            f"{RESULTS_KEPT_S / 3600:g} hours if its state folder lasts, and of what only reads until "
+            "it restarts",
         ),
         stage=CommandStage.OBSERVE,
     )
