@@ -72,9 +72,10 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
         more = f" and {rest} more" if rest else ""
         whys = dict.fromkeys(f"{cell.device}: {why_unknown(cell)}" for cell in shown)
         raise Refused(
-            f"Whether {', '.join(places)}{more} happened is unknown ({'; '.join(whys)}). Resume it when "
-            f"that is told, or say of each: quarterdeck runs settle {summary.id} DEVICE STEP done|not-done",
+            f"Whether {', '.join(places)}{more} happened is unknown ({'; '.join(whys)}).",
             ErrorCode.OUTCOME_UNKNOWN,
+            "Resume it when that is told, or say of each: "
+            f"quarterdeck runs settle {summary.id} DEVICE STEP done|not-done.",
         )
     if not remainder.first:
         raise Refused(
