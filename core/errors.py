@@ -92,9 +92,8 @@ ADVICE: dict[ErrorCode, Advice] = {
     ErrorCode.CONTRACT_CHANGED: Advice(
         False, "Review what changed of the tool (quarterdeck contracts review DEVICE TOOL); it stays blocked."
     ),
-    ErrorCode.DENIED_BY_POLICY: Advice(
-        False, "Read the rule that is named; change the policy if it is wrong."
-    ),
+    # Not every refusal is by a rule: `core.policy.refusal` names the rule's.
+    ErrorCode.DENIED_BY_POLICY: Advice(False, "Read why it is refused, and put that right first."),
     ErrorCode.DENIED_BY_OPERATOR: Advice(False, "Read the operator's reason before asking again."),
     ErrorCode.DENIED_BY_DEVICE: Advice(False, "The device's own limits forbid it; see its device.toml."),
     ErrorCode.CLOCK_DIFFERS: Advice(True, "Set the device's clock (NTP), then ask again."),

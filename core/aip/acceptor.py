@@ -57,7 +57,7 @@ class TokenRefused(Refused):
     """`authorise` knows the token but rejects it: revoked or expired. `name` is the token's device."""
 
     def __init__(self, message: str, name: str) -> None:
-        super().__init__(message)
+        super().__init__(message, next_step="Pair the device again, and give it the new pairing string.")
         self.name = name
 
 

@@ -166,6 +166,14 @@ _WORDS = {
 }
 
 
+# Of faults whose code gives another advice.
+_NEXT = {
+    DialFault.STRANGER: "Stop that program, then pair the device again.",
+    DialFault.CERTIFICATE: "If its certificate was changed on purpose, pair the device again; if not, see "
+    "who answers there.",
+}
+
+
 def _why_not(address: DialAddress, error: Exception, limits: LinkLimits) -> QuarterdeckError:
     failure = dial_failure(error)
     code, words = _WORDS[failure.fault]
@@ -177,7 +185,7 @@ def _why_not(address: DialAddress, error: Exception, limits: LinkLimits) -> Quar
         hint=hint,
         mtu=MTU_HINT,
     )
-    return error_from(ErrorInfo.of(code, message))
+    return error_from(ErrorInfo.of(code, message, _NEXT.get(failure.fault, "")))
 
 
 class ConnectorState(StrEnum):

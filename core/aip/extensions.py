@@ -27,8 +27,8 @@ it has seen; it answers with the first command's result, or waits for that resul
 of calls whose answer was lost. Results are in the memory of the device client only, the latest 24 MiB: after
 its restart the answer has the status, the error code, an exit code and an undo id, with the reason under
 `not_kept`. An action is known for `RESULTS_KEPT_S`; one that reads, while its result is in memory. A device
-that never saw a call answers `never_seen`, and refuses the call from then on; a device that may have lost its
-record of the call answers with the error `outcome_unknown`.
+that never saw a call answers `never_seen`, says how far back that is certain, and refuses the call from then
+on; a device that may have lost its record of the call answers with the error `outcome_unknown`.
 """
 
 from __future__ import annotations
@@ -143,10 +143,24 @@ class ToolsChanged(_Extension):
 
 
 class RecalledResult(_Extension):
-    """A device's record of an earlier call; `result` is AIP's `Result` when `state` is `done`."""
+    """A device's record of an earlier call; `result` is AIP's `Result` when `state` is `done`.
+
+    With `never_seen`, `known_for_s` is for how many seconds the device knows every action that it got, and
+    `reads_known_for_s` every call that reads: an older call may have run. None: it does not say.
+    """
 
     state: Literal["done", "running", "never_seen"]
     result: dict[str, Any] | None = None
+    known_for_s: float | None = Field(default=None, ge=0)
+    reads_known_for_s: float | None = Field(default=None, ge=0)
+
+    def never_ran(self, age_s: float, *, action: bool) -> bool:
+        """Whether a call that was sent so many seconds ago has certainly not been run, and never will be."""
+        if self.state != "never_seen":
+            return False
+        known_for_s = self.known_for_s if action else self.reads_known_for_s
+        # A device that does not say remembers only actions beyond its restart.
+        return action if known_for_s is None else age_s < known_for_s
 
 
 class NextPin(_Extension):

@@ -34,6 +34,9 @@ from core.json_walk import refuse_constant
 _CODES = frozenset(ErrorCode)
 
 
+_OF_THE_PEER = "Read why the other end refuses it; no rule of the policy here does."
+
+
 def error_text(error: QuarterdeckError) -> str:
     """Format an error for `Result.error`."""
     return f"{error.code.value}: {error.message}"
@@ -43,7 +46,8 @@ def read_error_text(text: str, default: ErrorCode = ErrorCode.TOOL_FAILED) -> Er
     """Read a peer's `Result.error`; a text without a known code gets the code `default`."""
     word, colon, rest = text.partition(": ")
     if colon and word in _CODES:
-        return ErrorInfo.of(ErrorCode(word), rest)
+        code = ErrorCode(word)
+        return ErrorInfo.of(code, rest, _OF_THE_PEER if code is ErrorCode.DENIED_BY_POLICY else "")
     return ErrorInfo.of(default, text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.aip.extensions import Metrics
+from core.aip.extensions import Metrics, RecalledResult
 from core.aip.messages import Result
 
 
@@ -31,12 +31,12 @@ class LateAnswer:
 
     `call_ids` are the ids that were sent, in order; `results` come from the device and may carry other ids.
     `problem` describes what is wrong with the answer; an answer that could not be read has no results.
-    `recalled`: the device was asked for it. `never_seen`: the device says that it never saw the call, and
-    refuses it from now on; there are no results.
+    `recalled`: the device was asked for it. `never_seen`: the device says that it never saw the call, how far
+    back that is certain, and refuses it from now on; there are no results.
     """
 
     call_ids: tuple[str | None, ...]
     results: tuple[Result, ...]
     problem: str = ""
     recalled: bool = False
-    never_seen: bool = False
+    never_seen: RecalledResult | None = None

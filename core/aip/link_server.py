@@ -180,10 +180,18 @@ class DeviceLinkServer:
         limits = self._limits
         returns = self._returns.setdefault(name, TokenBucket(limits.returns_burst, limits.returns_per_s))
         if not returns.spend(0):
-            raise Refused("it comes back too often", ErrorCode.DENIED_BY_POLICY)
+            raise Refused(
+                "it comes back too often",
+                ErrorCode.DENIED_BY_POLICY,
+                "See why its link ends again and again; it is let in again a while later.",
+            )
         while (holder := self._links.get(name)) is not None:
             if holder.is_open and await holder.is_alive(self._limits.takeover_s):
-                raise Refused(f"client_id {name!r} is already registered", ErrorCode.DENIED_BY_POLICY)
+                raise Refused(
+                    f"client_id {name!r} is already registered",
+                    ErrorCode.DENIED_BY_POLICY,
+                    "End the other client of this name, or pair this one under a name of its own.",
+                )
             # The device reconnected before the console noticed that the old connection was dead.
             if self._links.get(name) is holder:
                 del self._links[name]

@@ -63,7 +63,7 @@ def _late_answer(call_id: str, told: RecalledResult) -> LateAnswer | None:
     if told.state == "running":
         return None
     if told.state == "never_seen":
-        return LateAnswer((call_id,), (), recalled=True, never_seen=True)
+        return LateAnswer((call_id,), (), recalled=True, never_seen=told)
     try:
         result = Result.model_validate(told.result)
     except ValidationError:

@@ -2,7 +2,7 @@
 
 lost while a command runs ─► wait for the next link ─► recall ─┬─ done        return its result
                                                                ├─ running     ask again
-                                                               └─ never seen  nothing was run
+                                                               └─ never seen  nothing was run, if it knew
 A command frame is never sent twice; only the recall request is repeated.
 """
 
@@ -89,7 +89,8 @@ class ResumableLink:
         if link is None:
             raise DeviceError(f"{self.name} is offline: {self._why_not}")
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
+        began = loop.time()
+        deadline = began + timeout
         try:
             return await link.send_commands(commands, timeout, grounds)
         except LinkLost as lost:
@@ -101,13 +102,14 @@ class ResumableLink:
                 deadline = now + self._wait_for_link
             self._recovering.update(call_ids)
             try:
-                return await self._recover(link, call_ids, deadline, lost)
+                answers = await self._recover(link, call_ids, deadline, lost)
             finally:
                 self._recovering.difference_update(call_ids)
+            return self._results(commands, answers, loop.time() - began, lost)
 
     async def _recover(
         self, link: DeviceLink, call_ids: list[str], deadline: float, lost: LinkLost
-    ) -> list[Result]:
+    ) -> dict[str, RecalledResult]:
         log.info("answer lost with the link", device=self.name, calls=len(call_ids))
         loop = asyncio.get_running_loop()
         pause = FIRST_PAUSE
@@ -124,7 +126,7 @@ class ResumableLink:
                     continue
                 raise LinkLost(f"{lost.message}; asked again: {error.message}") from error
             if not any(answer.state == "running" for answer in answers.values()):
-                return self._results(call_ids, answers)
+                return answers
             if loop.time() + pause >= deadline:
                 raise LinkLost(f"{lost.message}; it still ran when the time was over")
             await asyncio.sleep(pause)
@@ -144,26 +146,42 @@ class ResumableLink:
             raise lost
         return self._link
 
-    def _results(self, call_ids: list[str], answers: dict[str, RecalledResult]) -> list[Result]:
-        never = DeviceError(
-            f"{self.name} was lost before it saw the command; nothing was run", ErrorCode.DEVICE_OFFLINE
-        )
-        if all(answer.state == "never_seen" for answer in answers.values()):
-            raise never
+    def _results(
+        self, commands: Sequence[Command], answers: dict[str, RecalledResult], age_s: float, lost: LinkLost
+    ) -> list[Result]:
+        """The results of commands that were sent so many seconds ago, from what the device says of them."""
+        never: dict[str, DeviceError] = {
+            call_id: self._never_seen(answer, age_s, command, lost)
+            for command in commands
+            if (call_id := command.call_id or "") and (answer := answers[call_id]).state == "never_seen"
+        }
+        if len(never) == len(commands):
+            # If it is unknown for one of them, it is for the frame.
+            raise next(
+                (fault for fault in never.values() if isinstance(fault, LinkLost)), next(iter(never.values()))
+            )
         results: list[Result] = []
-        for call_id in call_ids:
-            if answers[call_id].state == "never_seen":
+        for call_id, answer in answers.items():
+            if call_id in never:
                 status = ResultStatus.FAILURE
-                results.append(Result(status=status, error=error_text(never), call_id=call_id))
+                results.append(Result(status=status, error=error_text(never[call_id]), call_id=call_id))
                 continue
             try:
-                result = Result.model_validate(answers[call_id].result)
+                result = Result.model_validate(answer.result)
             except ValidationError:
                 result = None
             if result is None or result.call_id != call_id:
                 raise DeviceError(f"{self.name} kept no result for {call_id}", ErrorCode.BAD_RESULT)
             results.append(result)
         return results
+
+    def _never_seen(
+        self, answer: RecalledResult, age_s: float, command: Command, lost: LinkLost
+    ) -> DeviceError:
+        if answer.never_ran(age_s, action=command.tool_type == "action"):
+            words = f"{self.name} was lost before it saw the command; nothing was run"
+            return DeviceError(words, ErrorCode.DEVICE_OFFLINE)
+        return LinkLost(f"{lost.message}; {self.name} knows nothing of it, or no longer")
 
     async def cancel(self, call_id: str) -> bool:
         """Ask the device to stop a command, even if it was sent over an earlier link."""

@@ -55,9 +55,14 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
     """
     summary = run.summary
     if not summary.state.ended:
-        raise Refused(f"{summary.id} has not ended; it cannot be resumed.")
+        raise Refused(
+            f"{summary.id} has not ended; it cannot be resumed.", next_step="Wait for its end, or cancel it."
+        )
     if summary.undoes:
-        raise Refused(f"{summary.id} undoes {summary.undoes}. Undo that run again: what is left is undone.")
+        raise Refused(
+            f"{summary.id} undoes {summary.undoes}; it cannot be resumed.",
+            next_step=f"Undo {summary.undoes} again: what is left is undone.",
+        )
     if summary.resumed_by:
         raise already_resumed(summary.id, summary.resumed_by)
     if remainder.unknown:
@@ -67,12 +72,15 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
         more = f" and {rest} more" if rest else ""
         whys = dict.fromkeys(f"{cell.device}: {why_unknown(cell)}" for cell in shown)
         raise Refused(
-            f"Whether {', '.join(places)}{more} happened is unknown ({'; '.join(whys)}). Resume it when "
-            f"that is told, or say of each: quarterdeck runs settle {summary.id} DEVICE STEP done|not-done",
+            f"Whether {', '.join(places)}{more} happened is unknown ({'; '.join(whys)}).",
             ErrorCode.OUTCOME_UNKNOWN,
+            "Resume it when that is told, or say of each: "
+            f"quarterdeck runs settle {summary.id} DEVICE STEP done|not-done.",
         )
     if not remainder.first:
-        raise Refused(f"Nothing of {summary.id} is left to do.")
+        raise Refused(
+            f"Nothing of {summary.id} is left to do.", next_step="Start the batch again to do it anew."
+        )
     secret = [
         step.id
         for step in flatten(run.batch.steps)
@@ -80,7 +88,8 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
     ]
     if secret:
         raise Refused(
-            f"The arguments of {', '.join(secret)} are secret and were not stored; start the batch again."
+            f"The arguments of {', '.join(secret)} are secret and were not stored.",
+            next_step="Start the batch again, and give them anew.",
         )
 
 

@@ -209,7 +209,9 @@ def devices_hash(devices: list[str]) -> str:
 
 def already_resumed(run: str, by: str) -> Refused:
     """The error for a run that another run continues already."""
-    return Refused(f"{run} was resumed already, as {by}; resume that one if it has ended.")
+    return Refused(
+        f"{run} was resumed already, as {by}.", next_step=f"Resume {by} if it has ended with something left."
+    )
 
 
 def ended_state(run: ActiveRun) -> RunState:

@@ -33,9 +33,10 @@ from core.cli.output import (
 from core.cli.run_text import cells_text, summary_text
 from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
+from core.dispatch.models import Verdict
 from core.errors import DeviceError, ErrorCode, ErrorInfo
 from core.fleet.models import Tool
-from core.replay.titles import NEVER_SEEN
+from core.replay.titles import KNOWS_NOTHING, NEVER_SEEN
 from core.service import exit_codes
 from core.service.console import Proof
 from core.service.pages import every_result, whole_run
@@ -227,7 +228,9 @@ async def find(session: Session, query: str, limit: int, before: int | None, jso
 def late_answer_text(entry: Entry) -> str:
     """What a late answer says, and what it changed."""
     event = LateAnswerReceived.read(entry.body)
-    said = NEVER_SEEN if event.never_seen else entry.status or "nothing readable"
+    said = entry.status or "nothing readable"
+    if event.never_seen:
+        said = KNOWS_NOTHING if entry.verdict == Verdict.UNKNOWN.value else NEVER_SEEN
     asked = " when asked" if event.recalled else ""
     if event.outcome is None:
         return f"{said}{asked}; it counts for nothing"

@@ -74,9 +74,12 @@ class CallLog:
         self._bytes = 0
         # Until this time, an unknown id may be that of an action whose record was dropped.
         self._forgetful_until = 0.0
+        # Since when every action, and every call that reads, is known.
+        self._since = self._reads_since = self._clock()
         if self._records is not None:
-            known, self._forgetful_until = self._records.open(self._clock())
-            self._learn(known)
+            opened = self._records.open(self._clock())
+            self._forgetful_until, self._since = opened.doubtful_until, opened.since
+            self._learn(opened.known)
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -178,7 +181,7 @@ class CallLog:
         beside = await self._look_up([call_id for call_id in call_ids if call_id not in known])
         taken: Blobs = {}
         return {
-            call_id: _told(beside[call_id])
+            call_id: self._told(beside[call_id])
             if call_id in beside
             else self._recalled(known.get(call_id) or self._calls[call_id], taken)
             for call_id in call_ids
@@ -200,12 +203,31 @@ class CallLog:
 
     def _recalled(self, call: Call, blobs: Blobs) -> dict[str, Any]:
         if call.state == "gone":
-            return RecalledResult(state="never_seen").model_dump()
+            return self._never_seen()
         if call.state != "done":
             return RecalledResult(state="running").model_dump()
         result = marked(self.result_of(call))
         blobs.update(result.blobs)
         return RecalledResult(state="done", result=result.model_dump(mode="json")).model_dump()
+
+    def _told(self, record: CallRecord) -> dict[str, Any]:
+        """Another client's record of a call, as a recalled result."""
+        if record.state == "gone":
+            return self._never_seen()
+        if record.state == "started":
+            return RecalledResult(state="running").model_dump()
+        lost = DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN)
+        facts, call_id = record.facts, record.call_id
+        result = failure(lost, call_id) if facts is None else facts.result(call_id)
+        return RecalledResult(state="done", result=marked(result).model_dump(mode="json")).model_dump()
+
+    def _never_seen(self) -> dict[str, Any]:
+        now = self._clock()
+        return RecalledResult(
+            state="never_seen",
+            known_for_s=max(0.0, now - self._since),
+            reads_known_for_s=max(0.0, now - self._reads_since),
+        ).model_dump()
 
     async def _look_up(self, call_ids: list[str]) -> dict[str, CallRecord]:
         """Make calls known that this client has not seen; those that no client has seen never run.
@@ -267,6 +289,7 @@ class CallLog:
             else:
                 # An observation may run again.
                 del self._calls[oldest]
+                self._reads_since = self._clock()
         self._forget_old()
 
     def _forget_old(self) -> None:
@@ -285,6 +308,8 @@ class CallLog:
             self._with_result.pop(call.call_id, None)
             if not expired and call.action:
                 self._forgetful_until = self._clock() + EXPIRY_S
+            elif call.state == "done" and not call.action:
+                self._reads_since = self._clock()
 
 
 def _steady() -> Callable[[], float]:
@@ -315,14 +340,3 @@ def _had_by(other: CallRecord) -> DeviceError:
     return DeviceError(
         "Another client of this device had this call; it was not run again", ErrorCode.OUTCOME_UNKNOWN
     )
-
-
-def _told(record: CallRecord) -> dict[str, Any]:
-    """Another client's record of a call, as a recalled result."""
-    if record.state == "gone":
-        return RecalledResult(state="never_seen").model_dump()
-    if record.state == "started":
-        return RecalledResult(state="running").model_dump()
-    lost = DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN)
-    result = failure(lost, record.call_id) if record.facts is None else record.facts.result(record.call_id)
-    return RecalledResult(state="done", result=marked(result).model_dump(mode="json")).model_dump()

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.aip.frames import error_text, read_error_text
 from core.aip.messages import Result, ResultStatus
-from core.device.device_store import EXPIRY_S, DeviceStore, doubt, doubtful_until
+from core.device.device_store import EXPIRY_S, DeviceStore, doubt, doubtful_until, made_at
 from core.device.old_ledger import Line, old_lines, remove_old_lines
 from core.device.tool import NAMESPACE
 from core.device.undo import ID_PATTERN
@@ -105,6 +105,18 @@ class CallRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """The records of ended clients, oldest first, and how far they reach; times in seconds since 1970.
+
+    Until `doubtful_until` an unknown call may be a lost record. Of calls before `since` there are none.
+    """
+
+    known: list[CallRecord]
+    doubtful_until: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class Lookup:
     """The records of ended clients, which are this client's now, and those of the calls in question.
 
@@ -122,8 +134,8 @@ class CallRecords:
         self._store = store
         self._notes = 0
 
-    def open(self, now: float) -> tuple[list[CallRecord], float]:
-        """The records of ended clients, oldest first, and until when an unknown call may be a lost record.
+    def open(self, now: float) -> Opened:
+        """Open the records, and take over those of ended clients.
 
         Raises:
             BadInput: the state folder cannot be used.
@@ -174,7 +186,7 @@ class CallRecords:
         """Close the store; the records stay."""
         self._store.close()
 
-    def _take_over(self, connection: sqlite3.Connection, now: float) -> tuple[list[CallRecord], float]:
+    def _take_over(self, connection: sqlite3.Connection, now: float) -> Opened:
         lines, broken = old_lines(self._store.folder)
         for line in lines:
             old = CallRecord(line.call_id, line.state, line.what, line.at, _facts_of_line(line))
@@ -195,7 +207,7 @@ class CallRecords:
             connection.execute("DELETE FROM calls WHERE seq = ?", (seq,))
             doubt(connection, "calls", now)
         known = [record for record in records.values() if record is not None]
-        return known, doubtful_until(connection, "calls")
+        return Opened(known, doubtful_until(connection, "calls"), made_at(connection))
 
     def _claim(self, connection: sqlite3.Connection, record: CallRecord) -> CallRecord | None:
         row = (*_row(record), self._store.client)

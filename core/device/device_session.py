@@ -48,6 +48,7 @@ from core.device.frames import Received, Step, read_frame
 from core.device.fs.safe_path import shown
 from core.device.metrics import LoadMeter
 from core.device.progress_sender import CallProgress
+from core.device.recalled_answers import is_recall, recalled_by, shortened
 from core.device.router import failure
 from core.device.runtime import DeviceRuntime
 from core.device.stall_detector import StallDetector
@@ -65,6 +66,9 @@ ANNOUNCED = (*sorted(FEATURES), "typed_errors", "parallel_observations", "observ
 _FAULTS_AT_ONCE = 100.0
 _FAULTS_PER_S = 20.0
 _SETTLE_S = 0.1
+# Answers to recalls that are sent at the same time; each has up to 30 MiB of results.
+_MOST_RECALLS = 4
+_MOST_WAITING_RECALLS = 256
 _LEFT_OUT = "it had ended, and was cancelled while its answer was being sent"
 
 
@@ -131,7 +135,10 @@ class Session:
         self._sender = PacedSender(connection)
         self._parts = FrameAssembler(timing.max_frame_bytes, 2 * timing.max_frame_bytes)
         # The calls whose answers are being sent, with the response ids of their frames.
-        self._answering: dict[str, str] = {}
+        # The frames in which the result of a call is being sent: its own answer, and recalls of it.
+        self._answering: dict[str, list[str]] = {}
+        self._recalls = asyncio.Semaphore(_MOST_RECALLS)
+        self._waiting_recalls = asyncio.Semaphore(_MOST_WAITING_RECALLS)
 
     async def register(self) -> None:
         """Register with the console and wait for its answer.
@@ -152,7 +159,10 @@ class Session:
         if answer.status is not FrameStatus.OK:
             said = read_error_text(answer.error or "no reason given", ErrorCode.DEVICE_OFFLINE)
             if said.code is ErrorCode.INVALID_ARGUMENTS:
-                raise Refused(said.message)
+                raise Refused(
+                    said.message,
+                    next_step="Correct what is named in device.toml, then start the client again.",
+                )
             raise DeviceError(f"The console refused the registration: {said.message}", said.code)
         self._agree(answer)
 
@@ -328,40 +338,59 @@ class Session:
             await self._answer(received.message, results)
             return
         instant = batches.is_instant(steps)
-        serving = self._serve(received.message, batches.admit(steps, self._asker, arrived, size))
+        frame = batches.admit(steps, self._asker, arrived, size)
+        if is_recall(steps):
+            # Its results may be large, and further frames, a cancel among them, are taken meanwhile.
+            await self._waiting_recalls.acquire()
+            self._desk.spawn(self._serve_recall(received.message, frame))
+            return
+        serving = self._serve(received.message, frame)
         if instant:
             await serving
         else:
             self._desk.spawn(serving)
 
+    async def _serve_recall(self, message: ServerMessage, frame: Frame) -> None:
+        try:
+            async with self._recalls:
+                await self._serve(message, frame)
+        finally:
+            self._waiting_recalls.release()
+
     async def _serve(self, message: ServerMessage, frame: Frame) -> None:
         results = await self._desk.batches.serve(frame)
         try:
-            await self._answer(message, results)
+            await self._answer(message, results, recalled_by(frame.steps))
         except ConnectionClosed:
             # A console with `recall` asks for them later. Any other treats their outcome as unknown, and
             # does not expect them on the next link.
             log.warning("results not sent, the link is gone", results=len(results))
 
-    async def _answer(self, message: ServerMessage, results: list[Result]) -> None:
+    async def _answer(
+        self, message: ServerMessage, results: list[Result], recalled: str | None = None
+    ) -> None:
+        """Send the results of a frame; `recalled` is the only call that it asks for, if it is a recall."""
         response_id = message.response_id or ""
-        call_id = results[0].call_id if len(results) == 1 else None
+        call_id = recalled or (results[0].call_id if len(results) == 1 else None)
         if call_id is None or not response_id:
             await self._send_answer(message, results)
             return
-        self._answering[call_id] = response_id
+        self._answering.setdefault(call_id, []).append(response_id)
         try:
             await self._send_answer(message, results)
         except FrameAbandoned:
-            short = Facts.of(results[0]).result(call_id, _LEFT_OUT)
-            await self._send_answer(message, [short])
+            [result] = results
+            short = Facts.of(result).result(call_id, _LEFT_OUT)
+            await self._send_answer(message, [shortened(result, call_id, _LEFT_OUT) if recalled else short])
         finally:
-            self._answering.pop(call_id, None)
+            self._answering[call_id].remove(response_id)
+            if not self._answering[call_id]:
+                del self._answering[call_id]
 
     def _shorten(self, call_id: str) -> bool:
         """Leave out the rest of an answer that is being sent, as its caller cancelled the call."""
-        response_id = self._answering.get(call_id)
-        return response_id is not None and self._sender.abandon(response_id)
+        stopped = [self._sender.abandon(response_id) for response_id in self._answering.get(call_id, ())]
+        return any(stopped)
 
     async def _send_answer(self, message: ServerMessage, results: list[Result]) -> None:
         subject = message.response_id or ""

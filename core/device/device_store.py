@@ -101,6 +101,8 @@ PRAGMA user_version = {_FORMAT};
 """
 Table = Literal["calls", "results", "undo_entries", "used_approvals"]
 _TABLES: tuple[Table, ...] = get_args(Table)
+# The row of `doubts` that says when the database was made; it doubts nothing.
+_MADE = "made"
 
 Answer = TypeVar("Answer")
 Work = Callable[[sqlite3.Connection], Answer]
@@ -406,6 +408,15 @@ def doubt(connection: sqlite3.Connection, about: Table, since: float) -> None:
     connection.execute("INSERT OR REPLACE INTO doubts VALUES (?, ?, ?)", (about, since, since + EXPIRY_S))
 
 
+def made_at(connection: sqlite3.Connection) -> float:
+    """When the database was made, in seconds since 1970; 0.0 if an earlier version made it.
+
+    Of what was before, it may know nothing: its folder may have been deleted.
+    """
+    row = connection.execute("SELECT since FROM doubts WHERE about = ?", (_MADE,)).fetchone()
+    return 0.0 if row is None else float(row[0])
+
+
 class _Damaged(sqlite3.DatabaseError):
     sqlite_errorcode = sqlite3.SQLITE_CORRUPT
 
@@ -460,7 +471,9 @@ def _make(path: Path) -> None:
         _beside(fresh, end).unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600))
     with contextlib.closing(_connection(fresh)) as connection:
-        connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+        now = time.time()
+        made = f"INSERT INTO doubts VALUES ('{_MADE}', {now}, {now});"
+        connection.executescript(f"BEGIN; {_SCHEMA} {made} COMMIT;")
     os.replace(fresh, path)
     sync_folder(path.parent)
 

@@ -25,6 +25,7 @@ from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Device, Effect
 from core.ids import new_id
 from core.policy.models import Answer, Decision, Profile, Reason
+from core.policy.refusal import refusal
 from core.statements import MOST_STATEMENT_SECONDS, check_time
 
 # Seconds. Signatures are valid for minutes, less what it takes to answer and to send.
@@ -104,7 +105,7 @@ class ApprovalStage:
             JournalUnavailable: the request for approval, or the use of a grant, could not be recorded.
         """
         if decision.answer is Answer.DENY:
-            return Denied(Refused(decision.reasons[0].text.removesuffix(".") + "."))
+            return Denied(refusal(decision))
         if decision.answer is Answer.ALLOW:
             if not self._use_grant(command, decision):
                 words = f"Grant {decision.grant} does not hold any more."
@@ -112,7 +113,7 @@ class ApprovalStage:
             return Approved(command, decision)
         if not command.request.may_wait:
             words = "This call needs approval and was requested without asking; it was not run."
-            return Denied(Refused(words))
+            return Denied(Refused(words, next_step="Request it as a command that may wait for an operator."))
         return await self._ask(command, decision, on_stage, judge_again, on_card)
 
     async def _ask(
@@ -290,7 +291,7 @@ def check_still_allowed(
         Refused: the policy denies the command now, or it must be asked again (code `approval_invalid`).
     """
     if now.answer is Answer.DENY:
-        raise Refused(now.reasons[0].text.removesuffix(".") + ".")
+        raise refusal(now)
     if approval is not None:
         allowance = 0.0 if now.device_requires_signature else min(waited_s, MOST_STATEMENT_SECONDS)
         for signed in approval.signed:

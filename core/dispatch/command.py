@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from core.dispatch.arguments import Arguments, PreparedCall
 from core.dispatch.command_request import CommandRequest, Target
 from core.dispatch.models import CommandStage
-from core.errors import BadInput, DeviceError, ErrorCode, Refused
+from core.errors import ADVICE, BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.models import OTHERWISE, Tool
 from core.policy.models import Decision
 from core.policy.real_paths import ResolvedPaths
@@ -51,7 +51,10 @@ class PreparedCommand(BoundCommand):
             Refused: it was not.
         """
         if self.call.contract != self.shown.contract or self.call.arguments is not self.arguments:
-            raise Refused(f"What was checked of {self.shown.tool_name} is not what is requested.")
+            raise Refused(
+                f"What was checked of {self.shown.tool_name} is not what is requested.",
+                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
+            )
 
     @classmethod
     def of(

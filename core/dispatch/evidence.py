@@ -254,4 +254,7 @@ def _unfit(error: QuarterdeckError, who: str) -> Refused:
     if error.code in _BY_WILL:
         return Refused(error.message, error.code)
     why = error.message.removesuffix(".")
-    return Refused(f"{who} a picture before it, and none can be taken: {why}. Nothing was sent.")
+    return Refused(
+        f"{who} a picture before it, and none can be taken: {why}. Nothing was sent.",
+        next_step="See why the device takes no picture; or change what demands one, if it is wrong.",
+    )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import ValidationError
 
-from core.aip.extensions import RESULTS_KEPT_S
+from core.aip.extensions import RESULTS_KEPT_S, RecalledResult
 from core.aip.frames import error_text, read_error_text
 from core.aip.link_events import LateAnswer
 from core.aip.messages import Result, ResultStatus
@@ -30,8 +30,9 @@ from core.dispatch.live_secrets import LiveSecrets, Redaction
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.dispatch.outcome import conclude, failure_in, make_result, not_sent
 from core.dispatch.result_sanitizer import Blobs, UnusableAnswer, take_evidence
+from core.dispatch.typed_echo import TYPE_TEXT, without_echo
 from core.errors import DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
-from core.fleet.models import Effect
+from core.fleet.models import BUILT_IN_NAMESPACE, Effect
 from core.policy.models import Decision
 from core.statements import Request
 from core.tasks import TaskGroupOwner
@@ -141,8 +142,10 @@ class LateResults:
         redaction = self._live_secrets.redaction(device, sent.run if sent else None)
         wrong, status, failure = problem, None, None
         told = _Sanitized({}, [], problem)
+        if result is not None and await self._may_echo(command, sent):
+            result = without_echo(result)
         if result is not None and await self._has_lost_secrets(command, sent):
-            result = _without_texts(result)
+            result = _without_texts(result, command)
         if result is not None:
             status = result.status
             failure = redaction.value(failure_in(result.result))
@@ -162,7 +165,7 @@ class LateResults:
             else None,
             outcome=None if outcome is None else _written(outcome),
             recalled=late.recalled,
-            never_seen=late.never_seen,
+            never_seen=late.never_seen is not None,
         )
         run = sent.run if sent else None
         entry = event.entry(
@@ -191,8 +194,19 @@ class LateResults:
 
     async def _has_lost_secrets(self, command: CommandState, sent: Entry | None) -> bool:
         """Whether the answer may have secrets that only an earlier service knew, so that none is masked."""
-        if not self._from_earlier(command.call_id):
-            return False
+        return self._from_earlier(command.call_id) and await self._has_secrets(command, sent)
+
+    async def _may_echo(self, command: CommandState, sent: Entry | None) -> bool:
+        """Whether the answer may tell what stands in a field that a secret was typed into.
+
+        It may also if nothing is known of the command: a device may name any call.
+        """
+        if command.prepared is None:
+            return True
+        return command.prepared.entry.tool == TYPE_TEXT and await self._has_secrets(command, sent)
+
+    async def _has_secrets(self, command: CommandState, sent: Entry | None) -> bool:
+        """Whether a command's arguments, or the inputs of its run, have secrets; true if unknown."""
         given = [command.prepared.event.parameters if command.prepared else None]
         if sent is not None and sent.run:
             try:
@@ -231,7 +245,7 @@ def _outcome(
     told: _Sanitized,
     failure: str | None,
     *,
-    never_seen: bool,
+    never_seen: RecalledResult | None,
 ) -> CommandResult | None:
     """The result that a late answer tells; None if the journal does not have what it is judged by."""
     if command.prepared is None or command.decision is None or command.result is None:
@@ -243,8 +257,11 @@ def _outcome(
     except (ValidationError, ValueError):
         return None
     took = before.duration_ms
-    if never_seen:
-        holds = decision.effect is not Effect.OBSERVE and _age_of(sent) < _NEVER_SEEN_HOLDS
+    if never_seen is not None:
+        age = _age_of(sent)
+        holds = age < _NEVER_SEEN_HOLDS and never_seen.never_ran(
+            age.total_seconds(), action=request.tool_type == "action"
+        )
         return _never_seen(request, decision, took) if holds else _not_known(request, decision, took)
     if result is None:
         return None
@@ -257,12 +274,16 @@ def _written(outcome: CommandResult) -> dict[str, Any]:
     return outcome.model_dump(mode="json", exclude={*NOT_WRITTEN, "result", "evidence"})
 
 
-def _without_texts(result: Result) -> Result:
-    """A result without what may repeat a secret: of its value, the exit code and the undo id stay."""
+def _without_texts(result: Result, command: CommandState) -> Result:
+    """A result without what may repeat a secret: the exit code and the undo id of a built-in tool stay.
+
+    Any other tool may have put a secret there.
+    """
     facts: dict[str, Any] = {"left_out": LEFT_OUT}
-    if isinstance(result.result, dict):
+    built_in = command.prepared is not None and command.prepared.event.namespace == BUILT_IN_NAMESPACE
+    if built_in and isinstance(result.result, dict):
         exit_code, undo = result.result.get("exit_code"), result.result.get("undo")
-        if isinstance(exit_code, int):
+        if isinstance(exit_code, int) and not isinstance(exit_code, bool):
             facts["exit_code"] = exit_code
         if isinstance(undo, str) and _UNDO_ID.fullmatch(undo):
             facts["undo"] = undo
@@ -309,7 +330,8 @@ def _not_known(request: Request, decision: Decision, took: float) -> CommandResu
         error=ErrorInfo.of(
             ErrorCode.TIMEOUT if reads else ErrorCode.OUTCOME_UNKNOWN,
             f"{request.device} knows nothing of the call, or no longer: it keeps what it knows for "
-            f"{RESULTS_KEPT_S / 3600:g} hours, and of what only reads until it restarts",
+            f"{RESULTS_KEPT_S / 3600:g} hours if its state folder lasts, and of what only reads until "
+            "it restarts",
         ),
         stage=CommandStage.OBSERVE,
     )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from core.aip.messages import Command
 from core.canonical_json import canonical_bytes
 from core.dispatch.arguments import PreparedCall
-from core.errors import ErrorCode, Refused
+from core.errors import ADVICE, ErrorCode, Refused
 from core.ids import random_word
 from core.quick import made
 from core.statements import Request, payload_digest
@@ -119,7 +119,10 @@ class PermitMint:
         if self._closed:
             raise Refused("Everything is stopped; nothing leaves.", ErrorCode.STOPPED)
         if terms is None or not isinstance(command, PermittedCommand):
-            raise Refused("No command leaves without a permit of the dispatcher.")
+            raise Refused(
+                "No command leaves without a permit of the dispatcher.",
+                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
+            )
         payload = payload_digest(
             device=device,
             tool_name=command.tool_name,
@@ -128,6 +131,9 @@ class PermitMint:
             arguments=canonical_bytes(command.parameters or {}),
         )
         if payload != terms.payload or command.digest not in {"", terms.digest}:
-            raise Refused("The command is not the one that was permitted.")
+            raise Refused(
+                "The command is not the one that was permitted.",
+                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
+            )
         terms.before_sending()
         return command.bare()

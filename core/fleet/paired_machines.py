@@ -72,7 +72,12 @@ class PairedMachines:
             return
         self._others[device] = machine
         self._changed(device)
-        raise Refused(self.why_held(device), ErrorCode.DENIED_BY_POLICY)
+        raise Refused(
+            self.why_held(device),
+            ErrorCode.DENIED_BY_POLICY,
+            f"If that machine is meant, accept it (quarterdeck devices accept {device}); if both are, pair "
+            "it under a name of its own.",
+        )
 
     def why_held(self, device: str) -> str:
         """Why the other machine that showed a device's pairing is not let in; empty if there is none."""

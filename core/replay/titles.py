@@ -104,6 +104,7 @@ _OF_ENTRY: dict[Kind, str] = {
 }
 
 NEVER_SEEN = "it never saw the command and refuses it from now on"
+KNOWS_NOTHING = "it knows nothing of the command, or no longer"
 _WITHDRAWN = "The request for {tool} was withdrawn"
 _ANSWERS = {"allow": "allowed", "ask": "an operator is asked", "deny": "denied"}
 

@@ -41,7 +41,10 @@ def banner_words(cell: Cell, look: str, denied_by: str, late: Entry | None = Non
                 "",
             )
         case "unknown":
-            return UNKNOWN, f"{why} Look at the device before you run it again.".strip(), ""
+            asked = cell.result is not None and cell.result.basis is Basis.NO_ANSWER
+            again = "The device is asked again when it is back." if asked else ""
+            look_first = f"Look at {'it' if again else 'the device'} before you run it again."
+            return UNKNOWN, " ".join(filter(None, (why, again, look_first))), ""
         case "refused":
             return (*who_refused(cell, denied_by), "")
         case "interrupted":

@@ -137,7 +137,7 @@ def show_notice(banner: Banner, summary: RunSummary, resume: Action) -> None:
         banner.say("fail", fact, "Nothing was sent again. What is done is not repeated.", again)
     elif summary.counts.get(CellState.UNKNOWN):
         fact = note or "What became of some commands is not known."
-        banner.say("warn", fact, "Nothing was sent again. Look at the device before it is run again.", again)
+        banner.say("warn", fact, _ASKED_AGAIN, again)
     elif summary.state is RunState.PAUSED:
         banner.say("warn", "Paused.", "What runs or waits for you goes on; nothing further starts.")
     elif note or origin:
@@ -147,6 +147,9 @@ def show_notice(banner: Banner, summary: RunSummary, resume: Action) -> None:
         banner.say(kind, note or fact, fact if note and origin else "", links)
     else:
         banner.hide()
+
+
+_ASKED_AGAIN = "Nothing was sent again. A device is asked again when it is back, and when this is resumed."
 
 
 def _link_to(run: str) -> tuple[str, str]:

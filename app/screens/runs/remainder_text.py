@@ -16,8 +16,10 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of one run. `off` is why it cannot be resumed, empty if it can; unknown outcomes, which
-    an operator settles first, are no reason."""
+    """What is left of one run. `off` is why it cannot be resumed, empty if it can.
+
+    Unknown outcomes are no reason: the devices are asked for them first, or an operator settles them.
+    """
 
     remainder: Remainder
     off: str
@@ -36,7 +38,7 @@ def left_of(run: Run) -> Left:
     try:
         check_resumable(run, replace(remainder, unknown=[]))
     except Refused as error:
-        return Left(remainder, error.message, words)
+        return Left(remainder, error.info.sentences, words)
     return Left(remainder, "", words)
 
 

@@ -1,4 +1,4 @@
-"""Resuming an ended run: what is done, what goes on, what an operator has to look at first, and secrets."""
+"""Resuming an ended run: what is done, what goes on, what is not known yet, and secrets."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from app.widgets.layouts import hbox, vbox
 from app.widgets.section import Section
 from app.widgets.util import clear_layout
 from core.batch.models import Batch, Cell, Run
+from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import Console
 from core.service.pages import whole_run
 
@@ -30,7 +31,7 @@ Outcome = Literal["done", "not_done"]
 
 
 class ResumeDialog(FormDialog):
-    """Says what a resumed run takes over and where it goes on; unknown outcomes are settled here first.
+    """Says what a resumed run takes over and where it goes on; unknown outcomes are asked for or settled.
 
     Signals:
         settled: an operator's word about a step was recorded; the run is another one now.
@@ -53,7 +54,10 @@ class ResumeDialog(FormDialog):
         self.changed = Label("", tone="warn", wrap=True)
         self.changed.hide()
         self.goes_on = Section("It goes on at")
-        self.inspect = Section("Inspect first", "What became of these is not known")
+        self.inspect = Section(
+            "Not known yet",
+            "Their devices are asked when this is resumed, and it then says of each why it is not known",
+        )
         self._rows = vbox(spacing=SPACE.tight)
         self.inspect.body.addLayout(self._rows)
         self._lines = vbox(spacing=SPACE.hair)
@@ -127,11 +131,16 @@ class ResumeDialog(FormDialog):
             f"record that {cell.step} on {cell.device} is settled",
         )
 
-    def _was_settled(self, cell: Cell) -> None:
-        async def read(console: Console) -> Run:
-            return await whole_run(console.runs, await console.runs.get(cell.run))
+    def _read_again(self) -> None:
+        number = self._run.summary.id
 
-        self._reading.load(read, cell.run)
+        async def read(console: Console) -> Run:
+            return await whole_run(console.runs, await console.runs.get(number))
+
+        self._reading.load(read, number)
+
+    def _was_settled(self, _cell: Cell) -> None:
+        self._read_again()
         self.settled.emit()
         # The row that was pressed goes with the answer.
         self.answer("cancel").setFocus()
@@ -154,12 +163,16 @@ class ResumeDialog(FormDialog):
         async def resume(console: Console) -> Run:
             return await console.runs.resume(run.summary.id, secrets or None)
 
-        self._answer = await self._link.perform(resume)
+        try:
+            self._answer = await self._link.perform(resume)
+        except QuarterdeckError as error:
+            if error.code is ErrorCode.OUTCOME_UNKNOWN:
+                # The devices were asked, and some of them may have told.
+                self._read_again()
+            raise
 
 
 def _why_off(left: Left, missing: str) -> str:
-    if left.remainder.unknown:
-        return "Look at the device, then say of each unknown step whether it is done."
     if left.off:
         return left.off
     return f"{missing} is missing." if missing else ""

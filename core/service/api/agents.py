@@ -60,7 +60,10 @@ class LocalAgents(ClientApi, AgentsApi):
                 self._service.record_stop(
                     AgentSet(agent=name, settings=agent_json(now)).entry(self._client.actor)
                 )
-                raise Refused(f"{name} was paused meanwhile; its limits stay as they are.")
+                raise Refused(
+                    f"{name} was paused meanwhile; its limits stay as they are.",
+                    next_step="Look at it again, then set what is meant.",
+                )
             return self._put(name, settings)
 
     async def pause(self, name: str) -> Agent:

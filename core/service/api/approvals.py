@@ -22,6 +22,7 @@ from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.policy.models import Answer
+from core.policy.refusal import refusal
 from core.service import proposals
 from core.service.api.client import ClientApi
 from core.service.console import ApprovalsApi
@@ -46,7 +47,10 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         asked = service.approvals.get(approval)
         request = asked.request
         if is_question(request):
-            raise Refused("The question of an approval step is answered; it cannot be edited.")
+            raise Refused(
+                "The question of an approval step cannot be edited.",
+                next_step="Answer it, or cancel the run.",
+            )
         edited = service.approvals.unredacted(approval, parameters)
         arguments = edited.arguments
         redacted, _ = await service.dispatcher.redacted(
@@ -61,7 +65,7 @@ class LocalApprovals(ClientApi, ApprovalsApi):
             request.device, request.tool_name, arguments, asked.actor, leads
         )
         if decision.answer is Answer.DENY:
-            raise Refused(f"So changed it would be denied: {decision.reasons[0].text.removesuffix('.')}.")
+            raise refusal(decision, "So changed it would be denied: ")
         await service.approvals.edit(
             approval, arguments, redacted, self._client.actor, self._client.operator, edited.places
         )

@@ -78,7 +78,7 @@ def check_operator(actor: str, act: str) -> None:
         Refused: it is an agent.
     """
     if not is_person(actor):
-        raise Refused(f"An agent may not {act}.")
+        raise Refused(f"An agent may not {act}.", next_step="Have an operator do it.")
 
 
 def rpc(

@@ -271,13 +271,19 @@ class LocalRuns(ClientApi, RunsApi):
         summary = await self._reader.summary(run)
         _, cell = await self._reader.cell(run, device, step)
         if not summary.state.ended:
-            raise Refused(f"{run} has not ended; wait for it, or cancel it.")
+            raise Refused(f"{run} has not ended.", next_step="Wait for it, or cancel it.")
         if summary.resumed_by:
             raise already_resumed(run, summary.resumed_by)
         if cell.state in (CellState.DONE, CellState.SKIPPED):
-            raise Refused(f"{step} on {device} is {cell.state.value} already.")
+            raise Refused(
+                f"{step} on {device} is {cell.state.value} already.",
+                next_step="Nothing is left to say of this step.",
+            )
         if outcome == "not_done" and cell.state is not CellState.UNKNOWN:
-            raise Refused(f"{step} on {device} is {cell.state.value}, which is not unknown.")
+            raise Refused(
+                f"{step} on {device} is {cell.state.value}, which is not unknown.",
+                next_step="Resume the run: what was not done is done then.",
+            )
         event = StepSettled(done=outcome == "done", before=cell.state.value)
         entry = event.entry(self._client.actor, run=run, step=step, device=device, tool=cell.tool)
         await self._service.journal.append(entry)

@@ -34,7 +34,9 @@ async def make_undo_plan(service: Service, run: Run, actor: str) -> UndoPlan:
     """
     summary = run.summary
     if not summary.state.ended:
-        raise Refused(f"{summary.id} has not ended. Wait for its end, or cancel it, then undo it.")
+        raise Refused(
+            f"{summary.id} has not ended.", next_step="Wait for its end, or cancel it, then undo it."
+        )
     await service.journal.settle()
     start = await service.journal.query(f"kind:{Kind.RUN_STARTED} run:{quoted(summary.id)}", limit=1)
     inverses = [entry async for entry in _inverses_since(service, start.entries[0].seq)]
@@ -63,10 +65,16 @@ async def start_undo(service: Service, run: Run, actor: str, operator: str, dige
     number = run.summary.id
     for live in service.runner.active:
         if live.undoes == number:
-            raise Refused(f"{number} is being undone by {live.id}.")
+            raise Refused(
+                f"{number} is being undone by {live.id}.",
+                next_step="Wait for its end, then undo what is left.",
+            )
     plan = await make_undo_plan(service, run, actor)
     if digest and digest != plan.digest:
-        raise Refused(f"What an undo of {number} would do has changed since it was shown. Look at it again.")
+        raise Refused(
+            f"What an undo of {number} would do has changed since it was shown.",
+            next_step="Look at it again, then undo it.",
+        )
     if not plan.calls:
         raise BadInput(f"Nothing of {number} can be undone: {plan.summary}.", ErrorCode.NOT_FOUND)
     calls = undo_calls(plan, run.batch)

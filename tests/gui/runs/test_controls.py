@@ -158,7 +158,9 @@ async def test_secret_inputs_are_given_again_and_another_value_is_refused_in_wor
         assert "hunter2" not in page.words(page.screen)
 
 
-async def test_what_is_not_known_is_inspected_first_and_needs_a_word(theme: Theme, tmp_path: Path) -> None:
+async def test_what_is_not_known_is_asked_for_and_needs_a_word_if_no_device_tells(
+    theme: Theme, tmp_path: Path
+) -> None:
     async with open_runs(theme, tmp_path) as page, page.device("lab-1") as device:
         # Without it the console waits for the device to come back for longer.
         lost = wait_for("first", page.work / "never") | {"timeout": 6}
@@ -170,9 +172,13 @@ async def test_what_is_not_known_is_inspected_first_and_needs_a_word(theme: Them
         page.press("Resume on 1 device…", page.screen.head)
         dialog = page.dialog()
         assert "first on lab-1" in page.words(dialog)
-        assert "Look at the device" in page.off("Resume on 1 device", dialog)
+        assert page.off("Resume on 1 device", dialog) == ""
+        page.press("Resume on 1 device", dialog)
+        why = "lab-1: the device is not connected, and is asked when it is back"
+        await seen(lambda: why in page.words(dialog))
+        assert page.run == first
+        assert "asked again when it is back" in page.screen.notice.words()
         page.press("It is done", dialog)
-        await seen(lambda: page.off("Resume on 1 device", dialog) == "")
         await seen(lambda: "second on lab-1" in page.words(dialog))
         page.press("Cancel", dialog)
         # What was said of it shows on the screen, and in the journal.

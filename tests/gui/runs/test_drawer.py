@@ -109,7 +109,7 @@ async def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, t
         drawer = await drawer_of(desk, "label-win-02", "start", "r-0410")
         assert drawer.banner.isVisible()
         assert drawer.banner.fact.text() == "This may have happened. Nothing was sent again."
-        assert "Look at the device" in drawer.banner.detail.text()
+        assert "The device is asked again when it is back. Look at it" in drawer.banner.detail.text()
         assert fact(drawer, "Basis") == "no answer came: look before running again"
 
 

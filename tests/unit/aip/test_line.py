@@ -64,6 +64,14 @@ async def recalled(socket: ClientConnection, told: dict[str, Any]) -> list[str]:
     return list(told)
 
 
+LONG = 1_000.0
+
+
+def never_seen() -> dict[str, Any]:
+    """What a device says that would know of every call."""
+    return {"state": "never_seen", "known_for_s": LONG, "reads_known_for_s": LONG}
+
+
 async def test_a_result_that_was_lost_with_the_link_comes_over_the_next(house: House) -> None:
     line = ResumableLink("d1")
     socket, link = await attached(house, line)
@@ -99,8 +107,37 @@ async def test_a_call_that_the_device_never_saw_was_certainly_not_run(house: Hou
     await hear(socket)
     await cut(house, line, socket, link)
     socket, _ = await attached(house, line)
-    await recalled(socket, {"c1": {"state": "never_seen"}})
+    await recalled(socket, {"c1": never_seen()})
     assert "nothing was run" in await fails(sending, ErrorCode.DEVICE_OFFLINE)
+
+
+@pytest.mark.parametrize(
+    ("action", "told", "certain"),
+    [
+        (True, {}, True),
+        (True, {"known_for_s": LONG, "reads_known_for_s": 0}, True),
+        # Its records were made after the command was sent.
+        (True, {"known_for_s": 0, "reads_known_for_s": LONG}, False),
+        # It remembers a call that reads while it runs, and may have been started again.
+        (False, {}, False),
+        (False, {"known_for_s": LONG, "reads_known_for_s": 0}, False),
+        (False, {"known_for_s": 0, "reads_known_for_s": LONG}, True),
+    ],
+)
+async def test_nothing_was_run_is_said_only_of_a_call_that_the_device_would_know(
+    house: House, action: bool, told: dict[str, float], certain: bool
+) -> None:
+    line = ResumableLink("d1")
+    socket, link = await attached(house, line)
+    kind = "action" if action else "data_collection"
+    sending = send(house, line, look("c1").model_copy(update={"tool_type": kind}))
+    await hear(socket)
+    await cut(house, line, socket, link)
+    socket, _ = await attached(house, line)
+    await recalled(socket, {"c1": {"state": "never_seen", **told}})
+    words = await fails(sending, ErrorCode.DEVICE_OFFLINE if certain else ErrorCode.OUTCOME_UNKNOWN)
+    assert ("nothing was run" in words) is certain
+    assert ("knows nothing of it, or no longer" in words) is not certain
 
 
 async def test_a_link_lost_while_it_is_asked_is_waited_out_too(house: House) -> None:
@@ -181,7 +218,7 @@ async def test_a_part_that_was_never_seen_is_said_beside_the_part_that_was_done(
     await hear(socket)
     await cut(house, line, socket, link)
     socket, _ = await attached(house, line)
-    await recalled(socket, {"c1": {"state": "done", "result": success("c1")}, "c2": {"state": "never_seen"}})
+    await recalled(socket, {"c1": {"state": "done", "result": success("c1")}, "c2": never_seen()})
     done, never = await soon(sending)
     assert done.status.value == "success"
     assert never.status.value == "failure"

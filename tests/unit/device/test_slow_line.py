@@ -7,7 +7,7 @@ which frames arrive while the large one is still under way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.errors import DeviceError, ErrorCode, Refused
 from core.tasks import TaskGroupOwner
 from tests.fakes.bad_line import Direction
-from tests.fakes.both_ends import BothEnds, both_ends, watch
+from tests.fakes.both_ends import BothEnds, both_ends, watch, work
 from tests.fakes.patience import PATIENCE_S
 
 LARGE = "0123456789abcdef" * 131_072
@@ -85,6 +85,20 @@ class Desk:
         to_console.cut()
         to_console.allow(SOME)
         sending = self.begin(watch("large"), timeout)
+        await to_console.is_held()
+        return sending
+
+    async def recalled(self, command: Command) -> asyncio.Task[list[Result]]:
+        """A call whose link was lost, and whose large result is under way for a recall, its rest held."""
+        self.ends.bench.answer = {"text": LARGE}
+        sending = self.begin(command)
+        await self.ends.bench.next()
+        await self.link.close("cut")
+        to_console = self.ends.network.to_console
+        self.link = await self.ends.link()
+        to_console.cut()
+        to_console.allow(SOME)
+        self.ends.bench.go.set()
         await to_console.is_held()
         return sending
 
@@ -280,3 +294,34 @@ async def test_a_transfer_is_told_as_progress_of_its_call_both_ways(tmp_path: Pa
 
 def _drained(queue: asyncio.Queue[Any]) -> list[Any]:
     return [queue.get_nowait() for _ in range(queue.qsize())]
+
+
+@pytest.mark.parametrize("tool", [watch, work])
+async def test_a_stop_ends_a_recall_whose_large_answer_is_under_way(
+    tmp_path: Path, tool: Callable[[str], Command]
+):
+    async with desk(tmp_path) as it:
+        large = await it.recalled(tool("large"))
+        small = it.begin(info("small"))
+        await it.trickle(it.ends.network.to_console, until=small)
+        assert (await soon(small)).status is ResultStatus.SUCCESS
+        assert not large.done()
+        stopping = it.spawn(it.ends.line.cancel("large"))
+        await it.trickle(it.ends.network.to_console, until=large)
+        result = await soon(large)
+        assert await stopping
+        assert result.status is ResultStatus.SUCCESS
+        assert result.result == {
+            "not_kept": "it had ended, and was cancelled while its answer was being sent"
+        }
+        assert it.ends.network.to_console.passed < len(LARGE) / 2
+        it.ends.network.restore()
+        assert (await it.call(info("after"))).status is ResultStatus.SUCCESS
+
+
+async def test_a_recall_whose_answer_is_not_stopped_brings_the_whole_result(tmp_path: Path):
+    async with desk(tmp_path) as it:
+        large = await it.recalled(work("large"))
+        assert not await it.ends.line.cancel("another")
+        it.ends.network.restore()
+        assert (await soon(large)).result == {"text": LARGE}

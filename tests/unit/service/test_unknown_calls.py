@@ -15,10 +15,12 @@ from core.aip.pairing import decode_pairing
 from core.audit.entries import Entry, Kind
 from core.audit.events import LateAnswerReceived
 from core.batch.models import Cell, CellState
+from core.cli.show import late_answer_text
 from core.dispatch import late_results
 from core.dispatch.models import Basis, Verdict
 from core.fleet import connections
 from core.fleet.models import DeviceSettings, Health
+from core.replay.titles import KNOWS_NOTHING
 from core.service import unknown_calls
 from core.service.console import Console
 from core.service.service import Service
@@ -206,6 +208,22 @@ async def test_never_seen_counts_only_while_the_device_would_still_know(
     assert "no longer" in cell.note
     assert late.verdict == "unknown"
     # It was asked, and is not asked again.
+    assert not lab.service.unknown_calls
+
+
+async def test_never_seen_counts_only_if_the_records_reach_back_to_the_call(lab: Lab) -> None:
+    run, call_id = await lab.unknown()
+    async with lab.device() as device:
+        frame, _ = await recalled(device)
+        # Its database was made after the call was sent.
+        told = {"state": "never_seen", "known_for_s": 0.0, "reads_known_for_s": 1_000.0}
+        await device.answer(frame, {call_id: told})
+        [late] = await lab.late()
+    cell = await lab.cell(run)
+    assert (cell.state, late.verdict) == (CellState.UNKNOWN, "unknown")
+    assert cell.result is not None
+    assert cell.result.basis is Basis.DEVICE_DOES_NOT_KNOW
+    assert late_answer_text(late) == f"{KNOWS_NOTHING} when asked; now unknown"
     assert not lab.service.unknown_calls
 
 
