@@ -41,6 +41,16 @@ _SAME_AS = {
 PLATFORM = {"linux": "linux", "win32": "windows", "darwin": "macos"}.get(sys.platform, sys.platform)
 
 
+def _stopped(tool: str, execution: Execution) -> DeviceError:
+    """Why a call that was cancelled while it ran has no result."""
+    if execution.cancelled or execution.tool is None or execution.tool.tool_type != "action":
+        return DeviceError(f"{tool} was stopped; part of it may have happened", ErrorCode.CANCELLED)
+    # Its caller did not ask for that, and a run that is resumed would repeat what was only cancelled.
+    return DeviceError(
+        f"{tool} ended with the device client; part of it may have happened", ErrorCode.OUTCOME_UNKNOWN
+    )
+
+
 class Router:
     """This device's tools by key."""
 
@@ -176,10 +186,7 @@ class Router:
             if task is None or not (self.executor.closed or execution.cancelled):
                 raise
             task.uncancel()
-            told = DeviceError(
-                f"{command.tool_name} was stopped; part of it may have happened", ErrorCode.CANCELLED
-            )
-            return failure(told, command.call_id)
+            return failure(_stopped(command.tool_name, execution), command.call_id)
         except Exception as error:  # any error of a tool: the console must get a result
             log.exception("tool failed", tool=command.tool_name)
             fault = DeviceError(

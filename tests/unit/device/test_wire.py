@@ -228,6 +228,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
     shared = {
         "core.backoff",
         "core.canonical_json",
+        "core.changes",
         "core.commitments",
         "core.confusables",
         "core.contract_digest",
