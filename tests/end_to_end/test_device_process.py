@@ -95,9 +95,9 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
     choose_channel(home, "in-process")
     async with open_service(home) as service:
         [cell] = (await signing(LocalConsole(service, "operator:anna"), service.home).runs.get(run)).cells
-        assert cell.state is CellState.CANCELLED
+        assert cell.state is CellState.UNKNOWN
         assert cell.result
-        assert cell.result.basis is Basis.DEVICE_CONFIRMED_CANCEL
+        assert cell.result.basis is Basis.DEVICE_DOES_NOT_KNOW
 
 
 async def test_a_second_service_on_the_same_home_is_refused_and_told_who_has_it(home: Home):

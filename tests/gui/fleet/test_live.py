@@ -208,8 +208,14 @@ async def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_
             picture = thumbs.get(tile(fleet, "lab-lnx-01").picture, width)
             return 0 if picture is None else picture.cacheKey()
 
+        def kept() -> set[str]:
+            return {key.blob for key in images_of(desk.link).kept_keys()}
+
+        before = shown()
         console.change_device("lab-lnx-01", glimpse=blobs[0], glimpse_at=ago(-1))
-        await seen(shown)
+        # An earlier picture may come until then.
+        await seen(lambda: blobs[0] in kept())
+        await seen(lambda: shown() not in (0, before))
         gate = console.hold_back("blob")
         first = shown()
         for number in (1, 2):
@@ -218,10 +224,6 @@ async def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_
             assert shown() == first
         gate.set()
         await seen(lambda: shown() not in (0, first))
-
-        def kept() -> set[str]:
-            return {key.blob for key in images_of(desk.link).kept_keys()}
-
         assert blobs[2] in kept()
         # A picture is kept before the wall is told that it came, which drops the one before.
         await seen(lambda: blobs[0] not in kept())

@@ -158,7 +158,7 @@ async def test_sigterm_ends_it_orderly_and_kills_its_process_groups(console: Con
         assert await running.ended() == 0
         for process in processes:
             await asyncio.to_thread(process.wait, PATIENCE_S)
-        assert read_error_text((await sending).error or "").code is ErrorCode.CANCELLED
+        assert read_error_text((await sending).error or "").code is ErrorCode.OUTCOME_UNKNOWN
 
 
 async def test_a_running_command_is_cancelled_over_the_link_and_says_so(

@@ -173,7 +173,8 @@ async def test_closing_the_router_kills_what_runs_and_answers(router: Router, tm
     pids = (await line_of(tmp_path / "fifo")).split()
     await router.close()
     result = await running
-    assert (result.error or "").startswith("cancelled: ")
+    # Nobody asked to cancel it, and part of it may have happened.
+    assert (result.error or "").startswith("outcome_unknown: ")
     for pid in pids:
         await is_gone(int(pid))
     assert (await shell(router, "true")).status is ResultStatus.FAILURE
