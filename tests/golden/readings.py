@@ -78,11 +78,16 @@ def events(frames: list[Frame]) -> dict[str, list[str]]:
 
 
 def link(frames: list[Frame]) -> list[Any]:
-    """A device's frames, without heartbeats; of what it says of its machine, the form."""
+    """A device's frames, without heartbeats; of what it says of its machine, the form.
+
+    The parts of a large frame stand as one: how many there are depends on the speed of the line.
+    """
     found = []
     for one in frames:
         frame = one["frame"]
         if frame.get("type") == "heartbeat" or "heartbeat" in str(frame.get("status")):
+            continue
+        if found and frame.keys() == {"id", "bytes"} == found[-1]["frame"].keys():
             continue
         if frame.get("type") == "register":
             frame = {**frame, "metadata": shape(frame.get("metadata"))}
