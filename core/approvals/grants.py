@@ -18,8 +18,9 @@ from core.audit.entries import Entry, Kind
 from core.audit.events import GrantGiven, GrantRevoked, GrantUsed
 from core.commitments import SECRET_MARK, commitments_in, is_stand_in, marked_objects, readable
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import FrozenModel, Risk
 from core.json_walk import values_in
+from core.models.frozen import FrozenModel
+from core.models.tools import Risk
 from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.constraints import Constraint
 from core.policy.rules import MatchContext, fits, is_glob

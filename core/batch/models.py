@@ -10,7 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
-from core.fleet.models import FrozenModel, Risk
+from core.models.frozen import FrozenModel
+from core.models.tools import Risk
 from core.policy.models import Answer
 
 RunKind = Literal["batch", "call", "undo"]

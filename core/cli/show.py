@@ -35,7 +35,7 @@ from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
 from core.dispatch.models import Verdict
 from core.errors import DeviceError, ErrorCode, ErrorInfo
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.replay.titles import KNOWS_NOTHING, NEVER_SEEN
 from core.service import exit_codes
 from core.service.console import Proof

@@ -22,8 +22,9 @@ from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest, OnStage, Purpose, Recorder, Stage
 from core.dispatch.entries import command_entry, decided_entry
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
-from core.fleet.models import Device, Effect
 from core.ids import new_id
+from core.models.devices import Device
+from core.models.tools import Effect
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.policy.refusal import refusal
 from core.statements import MOST_STATEMENT_SECONDS, check_time

@@ -12,7 +12,7 @@ from core.dispatch.arguments import Arguments, PreparedCall, seal
 from core.dispatch.command_request import Devices
 from core.dispatch.redaction import Redactor, fault_words
 from core.errors import BadInput
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.schema_forms.validator import FieldError, ThreadedValidator, errors_at_once, with_defaults
 from core.text import sentences
 

@@ -10,7 +10,7 @@ from core.dispatch.arguments import Arguments, PreparedCall
 from core.dispatch.command_request import CommandRequest, Target
 from core.dispatch.models import CommandStage
 from core.errors import ADVICE, BadInput, DeviceError, ErrorCode, Refused
-from core.fleet.models import OTHERWISE, Tool
+from core.models.tools import OTHERWISE, Tool
 from core.policy.models import Decision
 from core.policy.real_paths import ResolvedPaths
 from core.statements import Request, make_request

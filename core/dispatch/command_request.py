@@ -13,8 +13,9 @@ from core.audit.models import Page
 from core.commitments import NO_PLACES, Places, no_places
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.models import CommandResult
-from core.fleet.models import Device, Tool
 from core.ids import new_id
+from core.models.devices import Device
+from core.models.tools import Tool
 from core.policy.models import Decision
 
 

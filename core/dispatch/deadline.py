@@ -13,7 +13,8 @@ import re
 
 from core.dispatch.channel import DEFAULT_TIMEOUT
 from core.dispatch.command_request import CommandRequest
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Tool
+from core.models.devices import Device
+from core.models.tools import BUILT_IN_NAMESPACE, Tool
 from core.policy.analysis.arguments import snake
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 

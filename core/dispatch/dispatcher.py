@@ -78,7 +78,7 @@ from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.dispatch.typed_echo import TYPE_TEXT, without_echo
 from core.dispatch.undone_path import UNDO_ID, undoes_a_write, undone_path
 from core.errors import BadInput, DeviceError, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
-from core.fleet.models import Effect
+from core.models.tools import Effect
 from core.policy.agents import Agents, no_device
 from core.policy.constraints import UnknownPath
 from core.policy.engine import PolicyQuery, home_of

@@ -32,7 +32,7 @@ from core.dispatch.outcome import conclude, failure_in, make_result, not_sent
 from core.dispatch.result_sanitizer import Blobs, UnusableAnswer, take_evidence
 from core.dispatch.typed_echo import TYPE_TEXT, without_echo
 from core.errors import DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
-from core.fleet.models import BUILT_IN_NAMESPACE, Effect
+from core.models.tools import BUILT_IN_NAMESPACE, Effect
 from core.policy.models import Decision
 from core.statements import Request
 from core.tasks import TaskGroupOwner

@@ -16,7 +16,7 @@ from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.models import BUILT_IN_NAMESPACE, Tool
+from core.models.tools import BUILT_IN_NAMESPACE, Tool
 from core.policy.analysis.built_in_tools import CLOSE_APPLICATION, LIST_PROCESSES
 
 MOST_NAMED = 10

@@ -18,7 +18,7 @@ from core.dispatch.entries import command_entry
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.stale_target import Freshness, Screenshot, compare, screenshot_in
 from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.fleet.models import BUILT_IN_NAMESPACE
+from core.models.tools import BUILT_IN_NAMESPACE
 from core.policy.analysis.built_in_tools import SCREENSHOT, UI_TREE
 
 READ_TIMEOUT = 20.0

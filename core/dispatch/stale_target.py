@@ -18,7 +18,7 @@ from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.result_sanitizer import MOST_PIXELS, PICTURE_TYPES
 from core.errors import BadInput
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 from core.policy.analysis.built_in_tools import SCREEN_TARGETS, SCREENSHOT, ScreenTarget
 from core.text import shorten_middle
 

@@ -20,20 +20,13 @@ from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import ListedTool
 from core.fleet.device_state import MOST_WORDS, ConnectionInfo, DeviceIdentity, DeviceState, PersistedState
-from core.fleet.models import (
-    UNLISTED,
-    ContractChange,
-    Device,
-    Health,
-    HealthChange,
-    Tool,
-    ToolHit,
-    Unavailable,
-)
+from core.fleet.models import ContractChange, HealthChange, ToolHit
 from core.fleet.tool_catalog import Recorder, ToolCatalog, YieldTimer
 from core.fleet.tool_pins import Pins
 from core.fleet.tool_search import Offer, PastResults, Results, ToolIndex
 from core.ids import now_utc
+from core.models.devices import Device, Health
+from core.models.tools import UNLISTED, Tool, Unavailable
 from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy

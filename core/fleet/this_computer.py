@@ -32,8 +32,9 @@ from core.environment import without_secrets
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.device_state import ConnectionInfo
 from core.fleet.fleet import Fleet
-from core.fleet.models import Health, Unavailable
 from core.fleet.registration import own_process_arrival, read_unavailable
+from core.models.devices import Health
+from core.models.tools import Unavailable
 from core.tasks import TaskGroupOwner, set_within
 from core.tokens import new_token
 

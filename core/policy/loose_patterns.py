@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from core.fleet.models import Device, FrozenModel, Health, Risk
+from core.models.devices import Device, Health
+from core.models.frozen import FrozenModel
+from core.models.tools import Risk
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.tool_arguments import holds_line

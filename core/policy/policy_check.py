@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pydantic import Field
 
 from core.errors import BadInput
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 from core.policy.analysis.arguments import PATH_NAME, snake
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.analysis.shell.tool_arguments import holds_line

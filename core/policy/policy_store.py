@@ -17,7 +17,8 @@ from pathlib import Path
 from core.approvals.grants import GrantBook, GrantMiss
 from core.canonical_json import sha256_hex
 from core.errors import BadInput
-from core.fleet.models import Device, FrozenModel
+from core.models.devices import Device
+from core.models.frozen import FrozenModel
 from core.policy.agents import Agents
 from core.policy.engine import PolicyEngine, PolicyQuery, match_context_of
 from core.policy.examples import run_examples

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 from core.policy.constraints import (
     LONGEST_PATH,
     Undecidable,

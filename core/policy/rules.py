@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from core.controls import PROGRAM_NAMES
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk, Tool
+from core.models.devices import Device
+from core.models.frozen import FrozenModel
+from core.models.tools import BUILT_IN_NAMESPACE, Effect, Risk, Tool
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.analysis.shell.findings import Programs, programs_in_line
 from core.policy.analysis.shell.tool_arguments import (

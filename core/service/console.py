@@ -31,16 +31,16 @@ from core.fleet.models import (
     Certificates,
     Check,
     ContractChange,
-    Device,
     DeviceDetails,
     DeviceSettings,
     Listening,
     Pairing,
     Refusal,
-    Tool,
     ToolDescription,
     ToolHit,
 )
+from core.models.devices import Device
+from core.models.tools import Tool
 from core.policy.agents import Agent, AgentSettings, NewAgent, Transport
 from core.policy.models import Decision, Profile
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial

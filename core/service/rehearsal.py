@@ -11,7 +11,8 @@ import asyncio
 from collections import defaultdict
 
 from core.approvals.grants import GrantBook
-from core.fleet.models import Device, Tool
+from core.models.devices import Device
+from core.models.tools import Tool
 from core.policy.engine import PolicyEngine, PolicyQuery
 from core.policy.models import Answer
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy

@@ -21,7 +21,8 @@ from core.audit.entries import Entry, Kind
 from core.audit.events import CommandDecided, CommandPrepared, event_of
 from core.audit.models import Page
 from core.audit.projection import CommandState, Recorded
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
 from core.policy.engine import evaluate_rules
 from core.policy.models import Answer
 from core.policy.policy_check import Trial, TrialRow

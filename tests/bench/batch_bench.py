@@ -19,7 +19,8 @@ from core.batch.expressions import (
 from core.batch.planner import Planner
 from core.commitments import NO_PLACES, Places
 from core.dispatch.command_request import NO_SECRETS, Secrets
-from core.fleet.models import Device, Health, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 from core.policy.analysis.call_analysis import analyze_call
 from core.policy.engine import PolicyEngine, PolicyQuery
 from core.policy.models import Decision

@@ -15,9 +15,9 @@ from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.batch.models import Batch, Run, Step
 from core.errors import Refused
-from core.fleet.models import Risk
 from core.home import Home
 from core.ids import new_id
+from core.models.tools import Risk
 from core.service.console import Console
 from core.tasks import TaskGroupOwner
 from tests.fakes.desk import choose_channel, next_approval

@@ -24,8 +24,8 @@ from core.batch.models import Run
 from core.device import DeviceConfig, Router, build_router
 from core.dispatch.models import Basis
 from core.errors import ErrorCode
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.policy.models import Profile
 from core.service.console import Console
 from tests.fakes.accessible_session import accessible_session

@@ -25,7 +25,7 @@ from core.batch.undo_plan import UndoFate
 from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet import connections
-from core.fleet.models import Health
+from core.models.devices import Health
 from core.service.console import CellChanged, RunChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service

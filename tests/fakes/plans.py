@@ -11,7 +11,8 @@ from core.batch.planner import Planner
 from core.commitments import NO_PLACES, Places
 from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput
-from core.fleet.models import Device, Tool
+from core.models.devices import Device
+from core.models.tools import Tool
 from core.policy.models import Decision
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 from tests.fakes.decisions import decide_call

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from core.aip.messages import ToolInfo, ToolType
+from core.aip.messages import ToolInfo
 from core.approvals.grants import GrantBook
 from core.fleet.contracts import read_tool, tool_of
-from core.fleet.models import Device, Health, Risk, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Risk, Tool, ToolType
 from core.policy.engine import PolicyEngine, PolicyQuery
 from core.policy.models import Decision
 from core.policy.policy_file import PolicyFile, parse_policy

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.approvals.grants import Grant, GrantTerms, scope_words
 from core.canonical_json import sha256_hex
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.constraints import Constraint
 from tests.fakes.fleet_data import ago
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.aip.extensions import CommandOptions
-from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
+from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.approvals.grants import GrantBook
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, create_operator_key
@@ -31,6 +31,7 @@ from core.dispatch.redaction import Redactor
 from core.errors import BadInput, JournalUnavailable
 from core.fleet.fleet import ConnectionInfo, Fleet
 from core.home import Home
+from core.models.tools import ToolType
 from core.policy.policy_file import read_policy_text
 from core.policy.policy_store import Policy, checked_policy
 from core.tasks import TaskGroupOwner

@@ -13,7 +13,8 @@ from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary,
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, Refused
-from core.fleet.models import Effect, Health, Tool
+from core.models.devices import Health
+from core.models.tools import Effect, Tool
 from core.policy.models import Answer, Decision
 from core.service.console import CellChanged, RunChanged
 from core.statements import make_request

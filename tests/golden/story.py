@@ -32,9 +32,11 @@ from core.batch.expression_trial import AskedExpression
 from core.batch.models import Batch, Run
 from core.changes import Change, ChangeKind
 from core.errors import QuarterdeckError
-from core.fleet.models import DeviceSettings, Health, Risk
+from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.ids import new_id
+from core.models.devices import Health
+from core.models.tools import Risk
 from core.policy.agents import AgentSettings
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile

@@ -26,8 +26,8 @@ from core.device.tools import applications, ui
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, ErrorCode
 from core.fleet.fleet import ConnectionInfo
-from core.fleet.models import Risk
 from core.home import Home
+from core.models.tools import Risk
 from core.policy.analysis import summaries
 from core.policy.analysis.arguments import findings_in_value
 from core.policy.models import Answer

@@ -40,7 +40,7 @@ from core.approvals.grants import GrantTerms, SignedGrant
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
-from core.fleet.models import Contract, Tool
+from core.models.tools import Contract, Tool
 from core.policy.agents import PREFIX
 from core.service.console import CommandRecord
 from core.statements import SignedStatement

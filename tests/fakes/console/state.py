@@ -14,8 +14,10 @@ from core.audit.entries import Entry, Kind
 from core.batch.models import Batch
 from core.changes import Proposal, SignedChange
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Check, Contract, Device, Listening, Tool
+from core.fleet.models import Check, Listening
 from core.home import Settings
+from core.models.devices import Device
+from core.models.tools import Contract, Tool
 from core.policy.agents import Agents
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from core.aip.contract_digest import definition_of
 from core.aip.messages import ToolInfo
 from core.approvals.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments
 from core.approvals.models import Operator
@@ -21,7 +22,6 @@ from core.approvals.operator_keys import OperatorKey, create_operator_key, state
 from core.audit.entries import Entry
 from core.canonical_json import digest_of
 from core.changes import ChangeKind, SignedChange
-from core.contract_digest import definition_of
 from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.command_request import CommandRequest
 from core.errors import QuarterdeckError, Refused

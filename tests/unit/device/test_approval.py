@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from core.aip.contract_digest import contract_digest
 from core.aip.frames import read_error_text
 from core.aip.messages import Command
 from core.approvals.operator_keys import statement_for
-from core.contract_digest import contract_digest
 from core.device.config import load_config
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
 from core.dispatch.channel import LocalCommandDispatcher

@@ -6,7 +6,8 @@ import pytest
 
 from core.dispatch.approval_stage import adjusted
 from core.dispatch.command_request import CommandRequest
-from core.fleet.models import Device, Effect, Health, Risk
+from core.models.devices import Device, Health
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision
 
 

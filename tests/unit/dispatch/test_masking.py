@@ -13,8 +13,8 @@ from core.commitments import SECRET_MARK, Opening, as_shown, is_stand_in, marked
 from core.dispatch.command_request import CommandRequest, Secrets
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Risk
 from core.home import Home
+from core.models.tools import Risk
 from core.policy.constraints import Constraint
 from tests.fakes.arguments import masked
 from tests.fakes.operator_answers import asked, yes

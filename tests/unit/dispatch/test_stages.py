@@ -20,8 +20,9 @@ from core.dispatch.argument_checks import harden
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode
-from core.fleet.models import Health, Tool
 from core.home import Home
+from core.models.devices import Health
+from core.models.tools import Tool
 from core.policy.models import Profile
 from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.patience import PATIENCE_S

@@ -15,7 +15,7 @@ from core.dispatch.call_preparer import CallPreparer
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import Device, Health
+from core.models.devices import Device, Health
 from core.policy.models import Answer
 from core.policy.real_paths import ResolvedPaths
 from tests.fakes.arguments import tool_of

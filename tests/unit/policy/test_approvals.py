@@ -16,8 +16,8 @@ from core.audit.entries import Entry, Kind
 from core.canonical_json import canonical_bytes
 from core.dispatch.models import Verdict
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.statements import SignedStatement
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.approvals.grants import GrantBook, GrantTerms
-from core.fleet.models import Device, Risk, Tool
+from core.models.devices import Device
+from core.models.tools import Risk, Tool
 from core.policy import engine as policy_engine
 from core.policy.engine import PolicyEngine, PolicyQuery
 from core.policy.models import Answer, Decision

@@ -19,7 +19,7 @@ from core.approvals.grants import (
 )
 from core.audit.entries import Entry, Kind
 from core.errors import Refused
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.constraints import Constraint
 from core.policy.engine import PolicyQuery
 from core.policy.models import Answer

@@ -31,8 +31,9 @@ from core.audit.events import (
 from core.canonical_json import digest_of
 from core.changes import ChangeKind, Proposal, SignedChange, change_statement
 from core.errors import ErrorCode, QuarterdeckError, Refused
-from core.fleet.models import DeviceSettings, Risk
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.tools import Risk
 from core.policy.agents import AgentSettings
 from core.policy.models import Profile
 from core.policy.policy_store import text_digest

@@ -7,7 +7,7 @@ import pytest
 import core.dispatch.deadline
 from core.dispatch.models import Verdict
 from core.errors import ErrorCode
-from core.fleet.models import Health
+from core.models.devices import Health
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import approve, next_approval

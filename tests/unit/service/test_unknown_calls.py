@@ -19,7 +19,8 @@ from core.cli.show import late_answer_text
 from core.dispatch import late_results
 from core.dispatch.models import Basis, Verdict
 from core.fleet import connections
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
+from core.models.devices import Health
 from core.replay.titles import KNOWS_NOTHING
 from core.service import unknown_calls
 from core.service.console import Console
