@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from core.approvals.grants import GrantBook
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered, ApprovalQueue, ApprovalRequest
 from core.audit.events import ApprovalExpired, ApprovalRequested, GrantUsed
@@ -25,6 +24,7 @@ from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.ids import new_id
 from core.models.devices import Device
 from core.models.tools import Effect
+from core.policy.grant_book import GrantBook
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.policy.refusal import refusal
 from core.statements import MOST_STATEMENT_SECONDS, check_time

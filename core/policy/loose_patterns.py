@@ -21,8 +21,9 @@ from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.constraints import Constraint
 from core.policy.examples import example_tool
 from core.policy.models import Answer
+from core.policy.name_patterns import is_glob
 from core.policy.policy_file import PolicyFile
-from core.policy.rules import MatchContext, Rule, is_glob
+from core.policy.rules import MatchContext, Rule
 from core.schema_forms.patterns import Sampler
 
 MOST_RULES_TRIED = 100

@@ -24,7 +24,8 @@ from core.models.devices import Device
 from core.models.frozen import FrozenModel
 from core.models.tools import BUILT_IN_NAMESPACE, Effect, Risk
 from core.policy.models import Profile
-from core.policy.rules import Patterns, Rule, fits, is_glob
+from core.policy.name_patterns import fits, is_glob
+from core.policy.rules import Patterns, Rule
 
 MOST_RULES = 20_000
 LARGEST_FILE = 8 * 1024 * 1024

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from core.approvals.grants import GrantTerms, SignedGrant, exact_arguments
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.batch.models import Batch, Run, Step
@@ -18,6 +17,7 @@ from core.errors import Refused
 from core.home import Home
 from core.ids import new_id
 from core.models.tools import Risk
+from core.policy.grants import GrantTerms, SignedGrant, exact_arguments
 from core.service.console import Console
 from core.tasks import TaskGroupOwner
 from tests.fakes.desk import choose_channel, next_approval

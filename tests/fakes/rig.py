@@ -13,7 +13,6 @@ from typing import Any
 
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
-from core.approvals.grants import GrantBook
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.approvals.operators import Operators
@@ -32,6 +31,7 @@ from core.errors import BadInput, JournalUnavailable
 from core.fleet.fleet import ConnectionInfo, Fleet
 from core.home import Home
 from core.models.tools import ToolType
+from core.policy.grant_book import GrantBook
 from core.policy.policy_file import read_policy_text
 from core.policy.policy_store import Policy, checked_policy
 from core.tasks import TaskGroupOwner

@@ -323,7 +323,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}redaction.py",
-        "        if holds_secret(here)\n",
+        "        if holds_stand_in(here)\n",
         "        if False\n",
         "an error about a secret argument quotes it",
         (f"{_UNIT}test_masking.py", f"{_UNIT}test_arguments.py", *_SECRETS),

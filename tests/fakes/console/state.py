@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from core.approvals.fatigue import FatigueMeter
-from core.approvals.grants import Grant, GrantBook
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry, Kind
@@ -19,6 +18,8 @@ from core.home import Settings
 from core.models.devices import Device
 from core.models.tools import Contract, Tool
 from core.policy.agents import Agents
+from core.policy.grant_book import GrantBook
+from core.policy.grants import Grant
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.service.console import (

@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from core.aip.contract_digest import definition_of
 from core.aip.messages import ToolInfo
-from core.approvals.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments
 from core.approvals.models import Operator
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.entries import Entry
@@ -29,6 +28,8 @@ from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.ids import new_id
 from core.policy.engine import PolicyEngine
+from core.policy.grant_book import GrantBook
+from core.policy.grants import GrantTerms, SignedGrant, exact_arguments
 from core.policy.models import Answer, Profile
 from core.policy.policy_store import checked_policy, text_digest
 from core.policy.real_paths import NOT_FOLLOWED

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from core.approvals.grants import exact_arguments
 from core.commitments import SECRET_MARK, Opening, as_shown, is_stand_in, marked_objects, readable
 from core.dispatch.command_request import CommandRequest, Secrets
 from core.dispatch.redaction import Redactor
@@ -16,6 +15,7 @@ from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.models.tools import Risk
 from core.policy.constraints import Constraint
+from core.policy.grants import exact_arguments
 from tests.fakes.arguments import masked
 from tests.fakes.operator_answers import asked, yes
 from tests.fakes.rig import DEVICE, open_rig, tool_info
