@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
 from core.models.frozen import FrozenModel
 from core.models.tools import Risk

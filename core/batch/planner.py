@@ -30,9 +30,9 @@ from core.batch.templates import (
     compile_all,
     has_expressions,
 )
+from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
 from core.dispatch.argument_checks import outside_said_roots
-from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.dispatch.deadline import is_stock
 from core.errors import ErrorCode, QuarterdeckError
 from core.models.devices import Device, Health

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from core.batch.models import Cell, CellState, Run
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
 from core.models.frozen import FrozenModel
 

@@ -33,7 +33,7 @@ from core.cli.output import (
 from core.cli.run_text import cells_text, summary_text
 from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.errors import DeviceError, ErrorCode, ErrorInfo
 from core.models.tools import Tool
 from core.replay.titles import KNOWS_NOTHING, NEVER_SEEN

@@ -6,9 +6,9 @@ import difflib
 import time
 from dataclasses import dataclass
 
-from core.dispatch.arguments import Arguments, PreparedCall
-from core.dispatch.command_request import CommandRequest, Target
-from core.dispatch.models import CommandStage
+from core.commands.arguments import Arguments, PreparedCall
+from core.commands.request import CommandRequest, Target
+from core.commands.results import CommandStage
 from core.errors import ADVICE, BadInput, DeviceError, ErrorCode, Refused
 from core.models.tools import OTHERWISE, Tool
 from core.policy.models import Decision

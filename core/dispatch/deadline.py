@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import re
 
-from core.dispatch.channel import DEFAULT_TIMEOUT
-from core.dispatch.command_request import CommandRequest
+from core.commands.channel import DEFAULT_TIMEOUT
+from core.commands.request import CommandRequest
 from core.models.devices import Device
 from core.models.tools import BUILT_IN_NAMESPACE, Tool
 from core.policy.analysis.arguments import snake

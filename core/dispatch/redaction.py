@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from core.commands.arguments import Arguments, seal
 from core.commitments import (
     LONGEST_NAME,
     MOST_SECRETS,
@@ -23,7 +24,6 @@ from core.commitments import (
     salt_of,
     stand_in,
 )
-from core.dispatch.arguments import Arguments, seal
 from core.errors import BadInput, ErrorCode
 from core.files import write_atomic
 from core.json_walk import mapped

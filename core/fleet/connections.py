@@ -30,8 +30,8 @@ from core.aip.link_server import CAME_BACK
 from core.aip.resumable_link import ResumableLink
 from core.audit.events import ListeningChanged
 from core.backoff import Backoff
-from core.dispatch.channel import WebSocketCommandDispatcher
-from core.dispatch.permit import Gate
+from core.commands.channel import WebSocketCommandDispatcher
+from core.commands.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError, Refused
 from core.fleet.certificates import CertificateRecord, ConsoleCertificates
 from core.fleet.device_state import DeviceIdentity

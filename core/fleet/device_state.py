@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from core.dispatch.channel import BasicCommandDispatcher
+from core.commands.channel import BasicCommandDispatcher
 from core.fleet.contracts import ListedTool
 from core.fleet.models import HealthChange
 from core.ids import now_utc

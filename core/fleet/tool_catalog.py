@@ -22,7 +22,7 @@ from core.aip.messages import ToolInfo
 from core.audit.entries import Entry, NewEntry
 from core.audit.events import CommandSent, ContractChanged, ContractPinned, EntryFields, Json, ResultRecorded
 from core.canonical_json import canonical_bytes
-from core.dispatch.channel import BasicCommandDispatcher
+from core.commands.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import (
     ListedTool,

@@ -13,7 +13,7 @@ from mcp import types
 
 from core.batch.inputs import inputs_schema
 from core.batch.models import OPEN_STATES, Batch, Parallel, Run, RunSummary, Step
-from core.dispatch.models import CommandResult, Evidence
+from core.commands.results import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.models import ToolDescription
 from core.gateway import tools

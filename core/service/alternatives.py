@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from core.dispatch.models import Basis, CommandResult
+from core.commands.results import Basis, CommandResult
 from core.errors import ErrorCode, QuarterdeckError
 from core.models.devices import Health
 from core.models.tools import Effect

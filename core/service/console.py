@@ -25,7 +25,7 @@ from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, Save
 from core.batch.run_compare import RunComparison
 from core.batch.undo_plan import UndoPlan
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.fleet.models import (
     Certificates,
     Check,

@@ -20,7 +20,7 @@ from core.audit.events import (
 )
 from core.audit.journal import Journal
 from core.audit.query import quoted
-from core.dispatch.command_request import shows_whole_screen
+from core.commands.request import shows_whole_screen
 from core.fleet.device_state import PersistedState
 from core.fleet.models import HealthChange, PastCall, Refusal
 from core.fleet.tool_search import Results

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.command_request import CommandRequest, Purpose, Target
-from core.dispatch.models import CommandResult, Verdict
+from core.commands.channel import BasicCommandDispatcher
+from core.commands.request import CommandRequest, Purpose, Target
+from core.commands.results import CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.models.devices import Device, Health
 from core.models.tools import Tool

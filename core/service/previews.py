@@ -15,10 +15,10 @@ from core.approvals.models import Approval
 from core.approvals.preview_models import NOT_THERE, Preview
 from core.audit.models import Page
 from core.audit.query import Query
+from core.commands.results import CommandResult
 from core.commitments import holds_stand_in
 from core.controls import program_text
 from core.dispatch.card_views import CardView
-from core.dispatch.models import CommandResult
 from core.dispatch.undone_path import undone_path
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc

@@ -16,8 +16,8 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.planner import Planner
+from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
-from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.models.devices import Device, Health
 from core.models.tools import Tool
 from core.policy.analysis.call_analysis import analyze_call

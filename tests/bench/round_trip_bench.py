@@ -19,7 +19,7 @@ from pathlib import Path
 from websockets.asyncio.client import connect
 
 from core.aip.messages import Command
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.home import Home
 from core.ids import new_id
 from core.models.tools import ToolType

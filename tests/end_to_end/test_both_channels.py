@@ -23,7 +23,7 @@ from PIL import Image
 
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.batch.models import Cell
-from core.dispatch.models import CommandResult, Verdict
+from core.commands.results import CommandResult, Verdict
 from core.home import Home
 from core.models.devices import Device
 from core.models.tools import BUILT_IN_NAMESPACE

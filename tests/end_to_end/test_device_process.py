@@ -14,7 +14,7 @@ import pytest
 from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
 from core.batch.models import CellState, RunState
-from core.dispatch.models import Basis, Verdict
+from core.commands.results import Basis, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from core.models.devices import Health

@@ -25,7 +25,7 @@ from core.aip.pairing import decode_pairing, encode_pairing
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.audit.entries import Kind
 from core.batch.models import Cell
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.fleet.models import DeviceSettings
 from core.home import Home

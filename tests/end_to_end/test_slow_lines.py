@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.approvals.operator_keys import create_operator_key
 from core.batch.models import Cell
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.fleet.models import CheckState
 from core.home import Home
 from core.models.devices import Health

@@ -21,8 +21,8 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey
 from core.batch.models import Run
+from core.commands.results import Basis
 from core.device import DeviceConfig, Router, build_router
-from core.dispatch.models import Basis
 from core.errors import ErrorCode
 from core.home import Home
 from core.models.devices import Health

@@ -16,7 +16,7 @@ import pytest
 
 from core.approvals.operator_keys import OperatorKey
 from core.batch.models import Cell, CellState, RunState
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.dispatch.outcome import STOCK_NULLS
 from core.errors import ErrorCode
 from core.fleet.models import DeviceSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.dispatch.arguments import PreparedCall
+from core.commands.arguments import PreparedCall
 from core.dispatch.call_preparer import CallPreparer
 from core.dispatch.redaction import Redactor
 from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool

@@ -8,8 +8,8 @@ from core.batch.expression_trial import Known
 from core.batch.expressions import DeviceFacts
 from core.batch.models import Batch, Plan, Run, flatten
 from core.batch.planner import Planner
+from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
-from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput
 from core.models.devices import Device
 from core.models.tools import Tool

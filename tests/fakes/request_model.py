@@ -22,8 +22,8 @@ from core.aip.messages import Command
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
 from core.home import Home
 from core.policy.grant_book import GrantBook

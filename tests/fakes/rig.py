@@ -21,11 +21,11 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.audit.pending_writes import PendingWrites
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import CommandRequest
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.live_secrets import LiveSecrets
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.dispatch.dispatcher import Dispatcher
-from core.dispatch.live_secrets import LiveSecrets
-from core.dispatch.models import CommandResult
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, JournalUnavailable
 from core.fleet.fleet import ConnectionInfo, Fleet

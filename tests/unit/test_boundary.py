@@ -60,7 +60,18 @@ def loaded_by_a_command() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "heavy", ["core.audit", "core.dispatch", "core.service", "jsonschema.cli", "typer", "rich", "PIL"]
+    "heavy",
+    [
+        "core.audit",
+        "core.commands",
+        "core.dispatch",
+        "core.policy",
+        "core.service",
+        "jsonschema.cli",
+        "typer",
+        "rich",
+        "PIL",
+    ],
 )
 def test_the_device_client_does_not_load_the_console(loaded_by_the_device: set[str], heavy: str):
     assert heavy not in loaded_by_the_device

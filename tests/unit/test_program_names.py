@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from core.aip.messages import Command, Result, ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.approvals.suggestions import helpers_for
+from core.commands.channel import LocalCommandDispatcher
 from core.controls import PROGRAM_NAMES, program_of, programs_named, search_for
 from core.device.desktop.interface import NoDesktop
 from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tools import applications, ui
-from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, ErrorCode
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home

@@ -37,7 +37,7 @@ from app.widgets.action import Action
 from app.widgets.banner import BannerKind
 from app.widgets.layouts import vbox
 from core.approvals.models import Approval, ApprovalState
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
 from core.models.tools import Contract, Tool
 from core.policy.agents import PREFIX

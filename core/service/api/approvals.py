@@ -16,9 +16,9 @@ from core.audit.events import GrantRevoked, OperatorRegistered, OperatorRemoved
 from core.batch.questions import is_question
 from core.canonical_json import digest_of
 from core.changes import SignedChange
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import CommandResult
 from core.dispatch.card_views import CardView
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.policy.grants import Grant, SignedGrant
 from core.policy.models import Answer

@@ -10,7 +10,7 @@ from core.approvals.models import Approval, Operator
 from core.audit.entries import Entry
 from core.audit.models import InclusionProof
 from core.batch.models import RunSummary
-from core.dispatch.models import CommandResult, Verdict
+from core.commands.results import CommandResult, Verdict
 from core.errors import ErrorInfo
 from core.models.devices import Device
 from core.models.frozen import FrozenModel

@@ -12,7 +12,7 @@ from core.approvals.preview_models import NOT_THERE, Helper, Preview, Region
 from core.audit.entries import Kind
 from core.canonical_json import sha256_hex
 from core.changes import SignedChange
-from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
+from core.commands.results import Basis, CommandResult, Evidence, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.policy.grants import Grant, SignedGrant
 from core.service import proposals

@@ -11,7 +11,7 @@ import pytest
 import core.statements
 from core.approvals.models import ApprovalState
 from core.audit.entries import Entry, Kind
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.grant_book import GrantBook

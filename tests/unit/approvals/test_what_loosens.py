@@ -21,8 +21,8 @@ from core.approvals.operator_keys import OperatorKey, create_operator_key, state
 from core.audit.entries import Entry
 from core.canonical_json import digest_of
 from core.changes import ChangeKind, SignedChange
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import CommandRequest
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.request import CommandRequest
 from core.errors import QuarterdeckError, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Verdict
+from core.commands.results import LISTED_PAIRS, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile

@@ -9,8 +9,8 @@ import pytest
 
 from core.audit.entries import Kind
 from core.canonical_json import flat_key
-from core.dispatch import arguments
-from core.dispatch.command_request import CommandRequest
+from core.commands import arguments
+from core.commands.request import CommandRequest
 from core.errors import ErrorCode
 from core.home import Home
 from core.models.devices import Health

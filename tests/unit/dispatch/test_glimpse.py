@@ -14,8 +14,8 @@ from PIL import Image, ImageDraw
 
 from core.aip.messages import Command
 from core.approvals.operator_keys import statement_for
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.dispatch.models import CommandResult
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
 from core.home import Home
 from core.models.devices import Health

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from core.commands.request import CommandRequest, Secrets
 from core.commitments import SECRET_MARK, Opening, as_shown, is_stand_in, marked_objects, readable
-from core.dispatch.command_request import CommandRequest, Secrets
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode
 from core.home import Home

@@ -8,8 +8,8 @@ from typing import Any
 from core.aip.messages import Command
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
 from core.home import Home
 from core.models.devices import Health

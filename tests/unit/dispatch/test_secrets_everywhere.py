@@ -16,8 +16,8 @@ import structlog
 
 from core.aip.pairing import decode_pairing
 from core.audit.entries import Kind
-from core.dispatch import live_secrets
-from core.dispatch.command_request import CommandRequest
+from core.commands import live_secrets
+from core.commands.request import CommandRequest
 from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.models.devices import Health

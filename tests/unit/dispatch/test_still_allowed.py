@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from core.commands.request import CommandRequest
 from core.dispatch.approval_stage import adjusted, check_still_allowed
 from core.dispatch.argument_checks import MOST_TEXT, MOST_TOTAL, Roots, check_form, check_roots
 from core.dispatch.call_preparer import CallPreparer
-from core.dispatch.command_request import CommandRequest
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode, Refused
 from core.models.devices import Device, Health

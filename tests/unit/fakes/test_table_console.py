@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import BadInput, DeviceError, Refused, ServiceError
 from core.fleet.models import Pairing
 from core.models.devices import Device, Health

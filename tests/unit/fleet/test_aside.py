@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Home:
 
 async def arrives(rig: Rig, infos: list[ToolInfo], still: Any = lambda: True) -> None:
     """The hostile device comes and lists these."""
-    from core.dispatch.channel import LocalCommandDispatcher
+    from core.commands.channel import LocalCommandDispatcher
     from core.fleet.fleet import ConnectionInfo
 
     if HOSTILE not in [device.name for device in rig.fleet.devices()]:

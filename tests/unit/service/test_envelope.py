@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from core.dispatch.models import Basis, CommandStage, Verdict
+from core.commands.results import Basis, CommandStage, Verdict
 from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.models.devices import Health

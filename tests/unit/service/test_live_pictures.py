@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
-from core.dispatch.channel import LocalCommandDispatcher
+from core.commands.channel import LocalCommandDispatcher
 from core.errors import BadInput, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import core.dispatch.deadline
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.errors import ErrorCode
 from core.models.devices import Health
 from core.service.console import Console

@@ -12,7 +12,7 @@ import pytest
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
-from core.dispatch.command_request import CommandRequest, Purpose
+from core.commands.request import CommandRequest, Purpose
 from core.home import Home
 from core.models.devices import Device
 from core.policy.models import Answer

@@ -16,8 +16,8 @@ from core.audit.entries import Entry, Kind
 from core.audit.events import LateAnswerReceived
 from core.batch.models import Cell, CellState
 from core.cli.show import late_answer_text
+from core.commands.results import Basis, Verdict
 from core.dispatch import late_results
-from core.dispatch.models import Basis, Verdict
 from core.fleet import connections
 from core.fleet.models import DeviceSettings
 from core.models.devices import Health
