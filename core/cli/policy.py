@@ -26,7 +26,7 @@ from core.cli.output import (
     time_cell,
     tool_cell,
 )
-from core.cli.session import Session, must_be_here
+from core.cli.session import Session, tool_of
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.fleet.tool_pins import known_tools
@@ -90,13 +90,7 @@ def explain(
     """Say what would become of one call and why. Nothing is sent and nothing recorded."""
 
     async def work(session: Session) -> None:
-        tools = await session.console.devices.tools(device)
-        known = next((one for one in tools if tool in (one.tool_name, one.tool_key)), None)
-        if known is None:
-            if not tools:
-                await must_be_here(session, device)
-            # Says why, where the device could offer it.
-            known = (await session.console.devices.describe(device, tool)).tool
+        known = await tool_of(session, device, tool)
         sent = parse_arguments(arguments or [], known.input_schema)
         found = await session.console.policy.explanation(device, known.tool_name, sent, actor)
         say(as_json(found.model_dump(mode="json")) if context.obj.json else explanation_text(found))

@@ -26,6 +26,7 @@ from core.fleet.tool_pins import Pins
 from core.fleet.tool_search import Offer, PastResults, Results, ToolIndex
 from core.ids import now_utc
 from core.models.devices import Device, Health
+from core.models.tool_lookup import missing_tool
 from core.models.tools import UNLISTED, Tool, Unavailable
 from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.policy_file import Overrides
@@ -505,7 +506,7 @@ class Fleet:
         record = self._record(name)
         offered = record.offered.get(tool_key)
         if offered is None:
-            raise BadInput(f"{name} has no tool {tool_key}.", ErrorCode.UNKNOWN_TOOL)
+            raise missing_tool(self._shown(record), tool_key)
         return record, offered
 
     def _judge(self, record: DeviceState) -> None:

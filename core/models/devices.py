@@ -9,7 +9,6 @@ from pydantic import Field
 
 from core.models.frozen import FrozenModel
 from core.models.tools import Unavailable
-from core.text import sentences
 
 
 class Health(StrEnum):
@@ -98,10 +97,3 @@ class Device(FrozenModel):
     roots: list[str] = Field(default_factory=list)
     machine: Machine = NO_MACHINE
     other_machine: Machine | None = None
-
-    def lacks(self, tool: str) -> str:
-        """Why the device has no tool of this name: its own reason where it could offer it."""
-        missing = next((one for one in self.unavailable if one.tool == tool), None)
-        if missing is None:
-            return f"{self.name} has no tool {tool!r}."
-        return sentences(f"{self.name} does not offer {tool}: {missing.reason}", missing.how_to_fix)

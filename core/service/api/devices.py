@@ -27,7 +27,7 @@ from core.audit.events import (
 )
 from core.audit.events import DeviceForgotten as DeviceForgottenEvent
 from core.changes import SignedChange
-from core.errors import BadInput, ErrorCode, JournalUnavailable
+from core.errors import BadInput, JournalUnavailable
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, with_settings
 from core.fleet.models import (
     Certificates,
@@ -43,7 +43,8 @@ from core.fleet.models import (
 )
 from core.fleet.tool_scope import scope_of, undo_of
 from core.models.device_filter import parse_filter
-from core.models.devices import Device, Health, Machine
+from core.models.devices import Device, Machine
+from core.models.tool_lookup import missing_tool, tool_named
 from core.models.tools import Tool
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
@@ -81,12 +82,9 @@ class LocalDevices(ClientApi, DevicesApi):
     async def describe(self, device: str, tool: str) -> ToolDescription:
         service = self._service
         there, people = self._client.device(device), not self._client.is_agent
-        offered = next(
-            (one for one in service.fleet.tools(device) if tool in (one.tool_name, one.tool_key)), None
-        )
-        if offered is None:
-            away = "" if there.health in (Health.ONLINE, Health.BUSY) else f" It is {there.health.value}."
-            raise BadInput(f"{there.lacks(tool[:200])}{away}", ErrorCode.UNKNOWN_TOOL)
+        tools = service.fleet.tools(device)
+        if (offered := tool_named(tool, tools)) is None:
+            raise missing_tool(there, tool, tools)
         return ToolDescription(
             tool=offered,
             scope=scope_of(offered, there),

@@ -211,8 +211,8 @@ def test_a_missing_tool_is_named_also_where_the_condition_is_not_known_yet() -> 
     )
     assert [cell(plan, step).outcome for step in "bcd"] == ["not_known"] * 3
     assert [cell(plan, step).why for step in "bcd"] == [
-        "depends on disk; lab-1 has no tool gone",
-        "depends on disk; lab-1 has no tool gone",
+        "depends on disk; lab-1 has no tool 'gone'.",
+        "depends on disk; lab-1 has no tool 'gone'.",
         "depends on disk",
     ]
 
