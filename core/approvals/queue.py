@@ -40,6 +40,7 @@ from core.approvals.answering_rules import (
 from core.approvals.fatigue import FatigueMeter
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operators import Operators
+from core.approvals.queue_order import in_queue_order
 from core.audit.entries import Entry, NewEntry
 from core.commitments import NO_PLACES, Opening, Places
 from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
@@ -366,9 +367,8 @@ class ApprovalQueue:
         return max(room, 0)
 
     def list(self) -> list[Approval]:
-        """The pending requests: highest risk first, then oldest."""
-        snapshots = [pending.snapshot() for pending in self._pending.values()]
-        return sorted(snapshots, key=lambda pending: (-pending.decision.risk.rank, pending.asked_at))
+        """The pending requests in their order."""
+        return in_queue_order(pending.snapshot() for pending in self._pending.values())
 
     def get(self, approval_id: str) -> Approval:
         """A pending request, or one of the last `DECIDED_KEPT` that ended.

@@ -9,6 +9,7 @@ from typing import Any
 from core.approvals.fatigue import FatigueMeter
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.approvals.preview_models import Helper, Preview
+from core.approvals.queue_order import in_queue_order
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch
 from core.changes import Proposal, SignedChange
@@ -159,7 +160,7 @@ class KnownState(TableConsole):
     def waiting(self) -> list[Approval]:
         """The requests that wait, highest risk first, then oldest."""
         waiting = [one for one in self.queue.values() if one.state is ApprovalState.WAITING]
-        return sorted(waiting, key=lambda one: (-one.decision.risk.rank, one.asked_at))
+        return in_queue_order(waiting)
 
     # What changes it, and says so by an event
 
