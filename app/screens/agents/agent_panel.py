@@ -16,7 +16,7 @@ from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import problem_text
-from app.theme.status_styles import StateLook
+from app.theme.state_looks import StateLook
 from app.widgets.action import Action
 from app.widgets.action_buttons import ActionButton
 from app.widgets.badges import StateBadge

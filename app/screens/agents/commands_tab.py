@@ -13,7 +13,7 @@ from app.screens.screen import Navigator
 from app.screens.targets import OpenQuery, OpenRun
 from app.service_client import ConsoleLink
 from app.text import count_words, milliseconds, one_line
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.widgets.badges import StateBadge
 from app.widgets.code_view import CodeView
 from app.widgets.empty_state import ContentOrEmpty

@@ -15,7 +15,7 @@ from app.screens.batch.text import EFFECT_GROUPS, one_line
 from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import risk_look
+from app.theme.state_looks import risk_look
 from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.labels import escaped_tooltip

@@ -10,7 +10,7 @@ from app.forms import SchemaForm
 from app.query import Mutation, Query
 from app.records.decision import answer_look
 from app.screens.fleet.call_outcome import CallOutcome
-from app.screens.fleet.device_rows import tool_title
+from app.screens.fleet.device_columns import tool_title
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.state import AppState

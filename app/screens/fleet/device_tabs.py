@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.screens.fleet.call_tab import CallTab
 from app.screens.fleet.connection_tab import ConnectionTab
-from app.screens.fleet.device_rows import knows_tool_count
+from app.screens.fleet.device_columns import knows_tool_count
 from app.screens.fleet.history_tab import HistoryTab
 from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.servers_tab import ServersTab

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.items.table_model import Cell, Column, Kind
 from app.text import one_line
-from app.theme.status_styles import server_look
+from app.theme.state_looks import server_look
 from core.batch.models import Run
 from core.errors import BadInput, DeviceError, Refused
 from core.models.devices import Device

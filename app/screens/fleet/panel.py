@@ -10,7 +10,7 @@ from app.images import images_of
 from app.query import Mutation, Query
 from app.screens.fleet.call_tab import CallTab
 from app.screens.fleet.connection_tab import ConnectionTab
-from app.screens.fleet.device_rows import platform_icon
+from app.screens.fleet.device_columns import platform_icon
 from app.screens.fleet.device_tabs import TABS, DeviceTabs
 from app.screens.fleet.history_tab import HistoryTab
 from app.screens.fleet.panel_layout import PanelLayout

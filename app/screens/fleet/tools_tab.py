@@ -12,12 +12,7 @@ from app.items.table_view import TableModel, TableView
 from app.query import Query, quietly
 from app.screens.fleet.contract_review_dialog import start_review
 from app.screens.fleet.contract_view import ContractFacts, DefinitionBox, ScopeFacts
-from app.screens.fleet.device_rows import (
-    UNAVAILABLE_COLUMNS,
-    no_tools_words,
-    tool_model,
-    tool_title,
-)
+from app.screens.fleet.device_columns import UNAVAILABLE_COLUMNS, no_tools_words, tool_model, tool_title
 from app.screens.screen import Navigator
 from app.screens.targets import OpenTool
 from app.service_client import ConsoleLink

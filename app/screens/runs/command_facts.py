@@ -10,7 +10,7 @@ from app.records.command import Command
 from app.records.decision import past_answer
 from app.records.run_text import BASIS_WORDS, cell_time, seconds_between, short_time
 from app.text import clock, one_line
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.labels import Label, Link, set_surface
 from app.widgets.layouts import vbox

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication, QMenu
 from app.items.cell_painter import cell_width
 from app.main import ConsoleApplication
 from app.screens.fleet.batch_targets import run_targets
+from app.screens.fleet.device_columns import DEVICE_COLUMNS, NAME
 from app.screens.fleet.device_menu import device_menu
-from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME
 from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenBatch, OpenQuery, Target

@@ -15,7 +15,7 @@ from app.items.table_model import Cell, cell_text
 from app.main import ConsoleApplication
 from app.screens.fleet.call_tab import CallTab
 from app.screens.fleet.connection_tab import ConnectionTab
-from app.screens.fleet.device_rows import DEVICE_COLUMNS, UNAVAILABLE_COLUMNS, no_tools_words, tool_title
+from app.screens.fleet.device_columns import DEVICE_COLUMNS, UNAVAILABLE_COLUMNS, no_tools_words, tool_title
 from app.screens.fleet.diagnostics import TITLES
 from app.screens.fleet.health_series import band_start, device_series, health_spans
 from app.screens.fleet.history_tab import HistoryTab

@@ -1,4 +1,4 @@
-"""The queue as a list model: cards in the order of risk and age, changed row by row and never reset."""
+"""The cards of the queue as a list model, changed row by row and never reset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.screens.approvals.decision_rules import fates_words
 from app.screens.approvals.question_section import question_of, summary_words
 from app.screens.approvals.request_groups import Group, count_words_of, device_words
 from app.text import one_line, plural
-from app.theme.status_styles import risk_look
+from app.theme.state_looks import risk_look
 from core.approvals.models import Approval, ApprovalState
 
 

@@ -1,4 +1,4 @@
-"""Devices and tools as rows of tables: what each column shows, and what it is sorted by."""
+"""The columns of the tables of devices and tools: what each shows, and what it is sorted by."""
 
 from __future__ import annotations
 
