@@ -20,7 +20,7 @@ from core.aip.messages import Command
 from core.device import DeviceConfig, build_router
 from core.device.desktop.interface import Bounds, Box, Scope
 from core.device.desktop.key_chords import parse_chord
-from core.device.desktop.linux import x11
+from core.device.desktop.linux import x11_connection, x11_display
 from core.device.desktop.linux.backend import LinuxDesktop
 from core.device.tools import screen as screen_tool
 from core.errors import BadInput, DeviceError, ErrorCode
@@ -184,7 +184,7 @@ async def test_a_display_that_hangs_hangs_no_tool_and_what_was_done_is_not_known
 ) -> None:
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "desk")
     await desktop.press(parse_chord("shift"))
-    for module, name in ((x11, "ANSWER_S"), (x11, "_CONNECT_S"), (screen_tool, "_GRAB_S")):
+    for module, name in ((x11_connection, "ANSWER_S"), (x11_display, "CONNECT_S"), (screen_tool, "_GRAB_S")):
         monkeypatch.setattr(module, name, 0.2)
     server = server_process()
     server.suspend()
