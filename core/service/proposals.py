@@ -32,7 +32,6 @@ from core.service.held_settings import (
 from core.service.scopes import scopes_looking_at
 from core.service.service import Service
 from core.service.trusted import SETTINGS_SUBJECT, policy_change
-from core.settings import Settings
 from core.tokens import token_digest
 
 
@@ -60,7 +59,7 @@ def settings(service: Service) -> PlannedChange:
     Raises:
         BadInput: the file is broken.
     """
-    read, device = Settings.read(service.home.settings), readable_device_config(service.home)
+    read, device = service.written_settings(), readable_device_config(service.home)
     after = loosening_settings(read, device)
     change = Change(
         kind=ChangeKind.SETTINGS,

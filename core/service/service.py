@@ -454,10 +454,18 @@ class Service:
             file=text_digest(policy.text),
         )
 
+    def written_settings(self) -> Settings:
+        """The settings that settings.toml has now; those in force are `settings`.
+
+        Raises:
+            BadInput: the file is broken.
+        """
+        return Settings.read(self.home.settings)
+
     def _pending_settings(self) -> list[str]:
         try:
             device = readable_device_config(self.home)
-            return pending_settings(Settings.read(self.home.settings), self.accepted_settings, device)
+            return pending_settings(self.written_settings(), self.accepted_settings, device)
         except BadInput as error:
             return [error.message]
 

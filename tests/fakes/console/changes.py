@@ -101,7 +101,8 @@ class Changes(KnownState):
             Service,
             SimpleNamespace(
                 policy=SimpleNamespace(accepted_text=self.accepted_text, files=files),
-                home=SimpleNamespace(settings=lambda: self.settings, batches=NOWHERE, device_state=NOWHERE),
+                written_settings=lambda: self.settings,
+                home=SimpleNamespace(batches=NOWHERE, device_state=NOWHERE),
                 accepted_settings=self.accepted_settings,
                 links=SimpleNamespace(
                     listening=lambda: self.listens,
