@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.batch.models import Run
-from core.batch.run_state import result_of
+from core.batch.models import Run, result_of
 from core.cli.arguments import Mistyped, parse_arguments
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import (

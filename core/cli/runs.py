@@ -12,9 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from core.batch.batch_file import LARGEST, read_batch
-from core.batch.models import Batch, Run
-from core.batch.run_state import result_of
-from core.batch.undo_plan import UndoPlan
+from core.batch.models import Batch, Run, UndoPlan, result_of
 from core.broken_text import fault_words
 from core.cli import run_text, show
 from core.cli.arguments import parse_arguments, read_json
@@ -29,7 +27,7 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.filter import no_match
-from core.replay.result_search import MOST_WORDS
+from core.replay.models import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import every_result, whole_run
 from core.service.result_export import ExportFormat, export_results

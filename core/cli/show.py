@@ -11,7 +11,7 @@ from core.aip.messages import ResultStatus
 from core.audit.checkpoint import load_public_key
 from core.audit.entries import Entry, Kind
 from core.audit.events import LateAnswerReceived
-from core.batch.run_state import result_of
+from core.batch.models import result_of
 from core.cli.output import (
     as_json,
     claim_cell,

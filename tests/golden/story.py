@@ -28,8 +28,7 @@ from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.journal import Journal
-from core.batch.expression_trial import AskedExpression
-from core.batch.models import Batch, Run
+from core.batch.models import AskedExpression, Batch, Run
 from core.changes import Change, ChangeKind
 from core.errors import QuarterdeckError
 from core.fleet.models import DeviceSettings, Health, Risk

@@ -18,8 +18,7 @@ import pytest
 
 from core.approvals.models import ApprovalState
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
-from core.batch.expression_trial import AskedExpression
-from core.batch.models import Batch, CellState, RunState
+from core.batch.models import AskedExpression, Batch, CellState, RunState
 from core.changes import Change, SignedIdentity, change_statement
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import DeviceSettings
