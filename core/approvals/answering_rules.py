@@ -19,7 +19,7 @@ from core.audit.events import (
 )
 from core.commitments import SECRET_MARK, Opening, Places, commitments_in, is_stand_in
 from core.errors import BadInput, ErrorCode, Refused
-from core.policy.agents import is_agent
+from core.policy.agent_models import is_agent
 from core.policy.models import Answer, Profile
 from core.statements import SignedStatement, Statement, verify_signature
 from core.token_formats import Span

@@ -22,6 +22,7 @@ from core.fleet.models import FrozenModel, Risk
 from core.json_walk import values_in
 from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.constraints import Constraint
+from core.policy.models import GrantMiss
 from core.policy.rules import MatchContext, fits, is_glob
 from core.statements import Request
 
@@ -76,13 +77,6 @@ class Grant(FrozenModel):
     revoked_by: str = ""
     over: bool = False
     words: list[str] = Field(default_factory=list)
-
-
-class GrantMiss(FrozenModel):
-    """A grant that does not cover a call for a single reason, `fault`."""
-
-    id: str
-    fault: str
 
 
 def scope_words(terms: GrantTerms, until: str = "") -> list[str]:

@@ -15,7 +15,7 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.environment import TOKEN_VARIABLE, keep_memory_private
 from core.errors import BadInput
-from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
+from core.policy.agent_models import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
 from core.policy.models import Profile
 from core.service import exit_codes
 from core.service.console import AgentCommand, AgentState, AgentTally

@@ -31,10 +31,18 @@ from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.fleet.tool_pins import known_tools
 from core.home import Home
-from core.policy.models import Answer, Decision, Profile
-from core.policy.policy_check import PolicyCheck, PolicyText, PolicyWarning, Trial, check_text
+from core.policy.models import (
+    Answer,
+    Decision,
+    Explanation,
+    PolicyCheck,
+    PolicyText,
+    PolicyWarning,
+    Profile,
+    Trial,
+)
+from core.policy.policy_check import check_text
 from core.policy.policy_file import with_profile
-from core.policy.policy_store import Explanation
 from core.service import exit_codes
 from core.service.wishes import policy_change, settings_change
 from core.text import sentences

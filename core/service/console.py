@@ -50,10 +50,8 @@ from core.fleet.models import (
     ToolDescription,
     ToolHit,
 )
-from core.policy.agents import Agent, AgentSettings, NewAgent, Transport
-from core.policy.models import Decision, Profile
-from core.policy.policy_check import PolicyCheck, PolicyText, Trial
-from core.policy.policy_store import Explanation
+from core.policy.agent_models import Agent, AgentSettings, NewAgent, Transport
+from core.policy.models import Decision, Explanation, PolicyCheck, PolicyText, Profile, Trial
 from core.replay.models import ContentHits, Timeline
 from core.service.api.events import (
     AgentChanged,

@@ -41,8 +41,8 @@ from core.fleet.fleet import Fleet
 from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
 from core.ids import now_utc
-from core.policy.agents import PREFIX as AGENT_PREFIX
-from core.policy.agents import Agent, is_agent
+from core.policy.agent_models import PREFIX as AGENT_PREFIX
+from core.policy.agent_models import Agent, is_agent
 from core.policy.policy_store import Policy, text_digest
 from core.quick import made
 from core.secret_rule import SecretNames

@@ -23,8 +23,7 @@ from core.audit.models import Page
 from core.audit.projection import CommandState, Recorded
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
 from core.policy.engine import evaluate_rules
-from core.policy.models import Answer
-from core.policy.policy_check import Trial, TrialRow
+from core.policy.models import Answer, Trial, TrialRow
 from core.policy.policy_file import Override, Overrides, PolicyFile
 from core.policy.rule_index import RuleIndex
 from core.policy.rules import MatchContext

@@ -14,7 +14,7 @@ from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind
 from core.fleet.models import DeviceSettings, Machine, Tool
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 
 RESUME = Change(kind=ChangeKind.RESUME)
 NEXT_CERTIFICATE = Change(kind=ChangeKind.CERTIFICATE)

@@ -34,7 +34,7 @@ from core.errors import QuarterdeckError
 from core.fleet.models import DeviceSettings, Health, Risk
 from core.home import Home
 from core.ids import new_id
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.policy.policy_store import text_digest

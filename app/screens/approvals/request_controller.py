@@ -41,7 +41,7 @@ from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.fleet.models import Contract, Tool
-from core.policy.agents import PREFIX
+from core.policy.agent_models import PREFIX
 from core.service.console import CommandRecord
 from core.statements import SignedStatement
 

@@ -13,7 +13,7 @@ from core.batch.models import RunSummary
 from core.dispatch.models import CommandResult, Verdict
 from core.errors import ErrorInfo
 from core.fleet.models import Device, FrozenModel
-from core.policy.agents import Agent, ClientProgram
+from core.policy.agent_models import Agent, ClientProgram
 from core.policy.models import Decision, Profile
 from core.service.envelope import Envelope
 

@@ -25,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from core.broken_text import fault_words
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.json_walk import Members, is_finite, members_of, place_text, walk
-from core.policy.agents import PREFIX as AGENT_PREFIX
-from core.policy.agents import is_agent
+from core.policy.agent_models import PREFIX as AGENT_PREFIX
+from core.policy.agent_models import is_agent
 from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Event, api_methods
 

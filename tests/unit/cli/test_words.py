@@ -24,7 +24,7 @@ from core.cli.output import lines, result_text, shown_json, table, width
 from core.cli.policy import trial_text
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput
-from core.policy.policy_check import Trial
+from core.policy.models import Trial
 from core.text import escape_hidden, right_to_left_letters
 from tests.fakes.approvals_desk import make_approval
 

@@ -23,7 +23,7 @@ from core.changes import Change, SignedIdentity, change_statement
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import DeviceSettings
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.models import Answer, Profile
 from core.service import wishes
 from core.service.console import Console, ControlChanged, api_methods
