@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.base import EVERYWHERE, command_set, examples, in_session
 from core.cli.output import as_json, facts, lines, note, one_line, say, shown_json, styled, table, tool_cell
 from core.cli.session import Session, must_be_here
 from core.cli.signing import KeySource, sign_change, signs
@@ -17,11 +17,13 @@ from core.fleet.models import Tool
 from core.service.console import ContractChange
 from core.service.wishes import contract_change
 
+commands = command_set()
 app = typer.Typer(
     help="Tools that are not what was trusted: list them, see what changed, trust them.",
     epilog=EVERYWHERE,
     no_args_is_help=True,
 )
+commands.add_typer(app, name="contracts")
 NOT_KEPT = "The trusted definition was not kept, only its digest. This is the definition now:"
 AROUND = 2
 

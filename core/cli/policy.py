@@ -12,7 +12,7 @@ from core.approvals.operators import read_copy
 from core.broken_text import fault_words
 from core.changes import Change
 from core.cli.arguments import parse_arguments
-from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.base import EVERYWHERE, command_set, examples, in_session
 from core.cli.output import (
     as_json,
     facts,
@@ -47,11 +47,13 @@ from core.service import exit_codes
 from core.service.wishes import policy_change, settings_change
 from core.text import sentences
 
+commands = command_set()
 app = typer.Typer(
     help="policy.toml: check it, explain one call, try it on the journal.",
     epilog=EVERYWHERE,
     no_args_is_help=True,
 )
+commands.add_typer(app, name="policy")
 
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "is denied"}
 

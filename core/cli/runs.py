@@ -16,7 +16,7 @@ from core.batch.models import Batch, Run, UndoPlan, result_of
 from core.broken_text import fault_words
 from core.cli import run_text, show
 from core.cli.arguments import parse_arguments, read_json
-from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.base import EVERYWHERE, SaveOption, WaitOption, command_set, examples, in_session
 from core.cli.call import identify_if_possible
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
@@ -32,23 +32,11 @@ from core.service import exit_codes
 from core.service.pages import every_result, whole_run
 from core.service.result_export import ExportFormat, export_results
 
+commands = command_set()
 app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
+commands.add_typer(app, name="runs")
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN")]
-SaveOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="DIR",
-        help="Save the pictures and large outputs of results as new files in this folder.",
-    ),
-]
-WaitOption = Annotated[
-    float,
-    typer.Option(
-        min=0, metavar="SECONDS", help="How long to wait for an approval where this is no terminal."
-    ),
-]
 PlanOption = Annotated[bool, typer.Option("--plan", help="Show what would happen; nothing is sent.")]
 InputOption = Annotated[
     list[str] | None,
@@ -61,6 +49,15 @@ InputOption = Annotated[
 ]
 
 
+@commands.command(
+    "run",
+    epilog=examples(
+        "run clean.yaml --input threshold=85",
+        "run nightly --device 'lab-*' --json --wait 600",
+        "run rollout.yaml --input token=@token.txt",
+        "run clean.yaml --plan --json",
+    ),
+)
 @signs
 def run(
     context: typer.Context,
@@ -129,6 +126,7 @@ async def _identify_where_several_approve(
         await identify_if_possible(session, unlocking)
 
 
+@commands.command("resume", epilog=examples("resume r-0007"))
 @signs
 def resume(
     context: typer.Context,
@@ -155,6 +153,7 @@ def resume(
     in_session(context, work, wait_for_devices=True)
 
 
+@commands.command("undo", epilog=examples("undo r-0007 --plan", "undo r-0007"))
 @signs
 def undo(
     context: typer.Context,
