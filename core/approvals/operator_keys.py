@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import KeySerializationEncryption
 
-    from core.approvals.grants import GrantTerms, SignedGrant
+    from core.policy.grants import GrantTerms, SignedGrant
 
 SHORTEST_PASSPHRASE = 10
 # In bytes; OpenSSL cannot encrypt a key with a longer passphrase.
@@ -91,7 +91,7 @@ class OperatorKey:
         Raises:
             BadInput: they name another operator as their author.
         """
-        from core.approvals.grants import SignedGrant
+        from core.policy.grants import SignedGrant
 
         if terms.author != self.name:
             raise BadInput(f"{self.name} cannot sign for {terms.author}.")

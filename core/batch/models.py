@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from core.aip.messages import ResultStatus
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
-from core.fleet.models import FrozenModel, Risk
+from core.models.frozen import FrozenModel
+from core.models.tools import Risk
 from core.policy.models import Answer
 
 RunKind = Literal["batch", "call", "undo"]

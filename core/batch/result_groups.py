@@ -10,7 +10,7 @@ from pydantic import Field
 from core.batch.models import Cell, ValueDifference, result_of
 from core.batch.run_compare import comparable, result_differences
 from core.canonical_json import digest_of
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 
 class ResultGroup(FrozenModel):

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from core.batch.models import Cell, CellComparison, CellSide, Run, RunComparison, ValueDifference
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 
 # Members at the top of a result that tell of the call, not of its outcome: no two calls have them in common.
 OF_THE_CALL = frozenset({"execution_time", "timestamp", "taken_at", "undo", "observation"})

@@ -19,8 +19,8 @@ from core.audit.events import event_of
 from core.audit.projection import CommandState, Projection, keep_values
 from core.batch.models import APPROVAL, Batch, Rollout, Run, Step, UndoCell, UndoFate, UndoPlan
 from core.canonical_json import digest_of
-from core.dispatch.models import Basis, CommandResult, Verdict
-from core.fleet.models import Effect
+from core.commands.results import Basis, CommandResult, Verdict
+from core.models.tools import Effect
 from core.policy.models import Decision
 from core.text import plural
 

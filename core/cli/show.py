@@ -24,7 +24,7 @@ from core.cli.output import (
 from core.cli.run_text import cells_text, summary_text
 from core.cli.saving import Saving
 from core.cli.session import Session
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.replay.titles import KNOWS_NOTHING, NEVER_SEEN
 from core.service import exit_codes
 from core.service.pages import every_result, whole_run

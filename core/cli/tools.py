@@ -10,7 +10,7 @@ from core.cli.base import command_set, examples, in_session
 from core.cli.output import as_json, claim_cell, note, one_line, say, table, tool_cell
 from core.cli.session import Session, must_be_here
 from core.errors import DeviceError
-from core.fleet.models import Tool
+from core.models.tools import Tool
 
 commands = command_set()
 

@@ -7,8 +7,8 @@ from typing import Literal, Self
 from pydantic import Field, field_validator
 
 from core.errors import BadInput, ErrorCode
-from core.fleet.filter import LONGEST, DeviceFilter, parse_filter
-from core.fleet.models import FrozenModel
+from core.models.device_filter import LONGEST, DeviceFilter, parse_filter
+from core.models.frozen import FrozenModel
 from core.policy.models import Profile
 from core.text import escape_hidden
 

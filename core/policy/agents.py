@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.filter import DeviceFilter, parse_filter
-from core.fleet.models import Device
 from core.home import OPERATOR_NAME
+from core.models.device_filter import DeviceFilter, parse_filter
+from core.models.devices import Device
 from core.policy.agent_models import PREFIX, Agent, AgentSettings, is_agent, parse_targets, targets_words
 from core.policy.loosening import is_as_strict
 from core.policy.models import Profile

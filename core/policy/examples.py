@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
 from core.policy.models import ExampleResult
+from core.policy.name_patterns import is_glob
 from core.policy.policy_file import PolicyFile
-from core.policy.rules import Example, MatchContext, Rule, is_glob
+from core.policy.rules import Example, MatchContext, Rule
 
 
 def run_examples(policy: PolicyFile) -> list[ExampleResult]:

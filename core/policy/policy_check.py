@@ -12,8 +12,9 @@ from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.examples import run_examples
 from core.policy.loose_patterns import loose_patterns
 from core.policy.models import PolicyCheck, PolicyProblem, PolicyWarning
+from core.policy.name_patterns import fits, is_glob
 from core.policy.policy_file import LARGEST_FILE, Override, PolicyFile, parse_policy
-from core.policy.rules import Rule, fits, is_glob
+from core.policy.rules import Rule
 
 _LINE = re.compile(r"\bline (\d+)")
 

@@ -27,7 +27,8 @@ from core.policy.constraints import (
     normal_path,
 )
 from core.policy.models import Answer, NearMiss, RuleHit
-from core.policy.rules import MatchContext, Rule, argument_values, is_glob, prepare_globs
+from core.policy.name_patterns import is_glob
+from core.policy.rules import MatchContext, Rule, argument_values, prepare_globs
 
 _ANY = "*"
 _MOST_CACHED = 4_096

@@ -29,11 +29,11 @@ from core.batch.execution import Environment
 from core.batch.history import rebuild_run
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
+from core.commands.live_secrets import LiveSecrets
 from core.debounce import Coalescer
 from core.device.config import DeviceConfig
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.late_results import LateResults, Settled
-from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.connections import DeviceConnections

@@ -19,9 +19,9 @@ from core.device.config import DeviceConfig
 from core.errors import BadInput, JournalError
 from core.fleet.certificates import CertificateRecord
 from core.fleet.known_devices import KnownDevices
-from core.fleet.models import Machine
 from core.fleet.tool_pins import Pins
 from core.home import Home, Settings
+from core.models.devices import Machine
 from core.policy.agents import Agents
 from core.policy.loosening import loosenings
 from core.policy.policy_file import PolicyFile

@@ -12,8 +12,10 @@ from typing import Any
 from core.approvals.models import Operator
 from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind
-from core.fleet.models import DeviceSettings, Machine, Tool
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.devices import Machine
+from core.models.tools import Tool
 from core.policy.agent_models import AgentSettings
 
 RESUME = Change(kind=ChangeKind.RESUME)

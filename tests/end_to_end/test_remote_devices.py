@@ -15,9 +15,10 @@ from websockets.exceptions import InvalidStatus
 from core.aip.pairing import decode_pairing
 from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.models import CheckState, DeviceSettings, Health
+from core.fleet.models import CheckState, DeviceSettings
 from core.home import Home
 from core.ids import new_id
+from core.models.devices import Health
 from core.service.console import Console, DeviceForgotten
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.agents import add_agent

@@ -35,7 +35,7 @@ from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.util import ScrollArea
 from core.batch.models import STEP_ID, ExpressionTrials, Readable
-from core.fleet.models import OTHERWISE, Effect
+from core.models.tools import OTHERWISE, Effect
 from core.schema_forms.json_values import Path, same_json
 
 LONGEST_TIMEOUT_S = 86_400

@@ -28,25 +28,23 @@ from core.audit.events import (
 from core.audit.events import DeviceForgotten as DeviceForgottenEvent
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, JournalUnavailable
-from core.fleet.filter import parse_filter
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, with_settings
 from core.fleet.models import (
     Certificates,
     Check,
     ContractChange,
-    Device,
     DeviceDetails,
     DeviceSettings,
-    Health,
     Listening,
-    Machine,
     Pairing,
     Refusal,
-    Tool,
     ToolDescription,
     ToolHit,
 )
 from core.fleet.tool_scope import scope_of, undo_of
+from core.models.device_filter import parse_filter
+from core.models.devices import Device, Health, Machine
+from core.models.tools import Tool
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
 from core.service.api.events import DeviceForgotten

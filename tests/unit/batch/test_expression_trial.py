@@ -23,7 +23,7 @@ from core.batch.models import (
     RunState,
     RunSummary,
 )
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode
 
 FILE = """

@@ -23,7 +23,7 @@ from core.cli.asking import card
 from core.cli.command_table import COMMANDS, command
 from core.cli.output import lines, result_text, shown_json, table, width
 from core.cli.policy import trial_text
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput
 from core.policy.models import Trial
 from core.text import escape_hidden, right_to_left_letters

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from core.aip.messages import Result, ResultStatus
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.models import Basis
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.results import Basis
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.fleet.registration import arrival_of

@@ -14,8 +14,8 @@ from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
 from core.device.config import CONFIG, DeviceConfig, Limits, Link, Undo, config_of, config_text
 from core.errors import ErrorCode
-from core.fleet.models import Health
 from core.home import Home, Settings
+from core.models.devices import Health
 from core.service.console import Console, DeviceChanged
 from core.service.held_settings import (
     DEVICE,
