@@ -16,8 +16,8 @@ from core.home import OPERATOR_NAME
 from core.models.device_filter import DeviceFilter, parse_filter
 from core.models.devices import Device
 from core.policy.agent_models import PREFIX, Agent, AgentSettings, is_agent, parse_targets, targets_words
-from core.policy.loosening import is_as_strict
 from core.policy.models import Profile
+from core.policy.profiles import is_as_strict
 from core.text import some_names
 from core.tokens import OfferedTokens, token_digest
 

@@ -21,9 +21,10 @@ from core.policy.agents import Agents
 from core.policy.engine import PolicyEngine, PolicyQuery, match_context_of
 from core.policy.examples import run_examples
 from core.policy.grant_book import GrantBook
-from core.policy.loosening import loosenings, more_careful, worded_as
+from core.policy.loosening import loosenings, worded_as
 from core.policy.models import Answer, Decision, Explanation, Profile, Reason, RuleHit
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy, read_policy_text
+from core.policy.profiles import more_careful
 
 NOT_ACCEPTED = "policy.toml, not accepted"
 
