@@ -18,8 +18,8 @@ from core.cli.prompt import open_missing_streams
 from core.environment import TOKEN_VARIABLE, settle
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
+from core.log import silence
 from core.service import exit_codes
-from core.service.log_setup import logging_nowhere
 
 # typer does not export the library below it; this class is the base of all its usage errors.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -139,7 +139,7 @@ def run(argv: list[str]) -> int:
 
 def _run(argv: list[str], json_wanted: bool) -> int:
     try:
-        with logging_nowhere():
+        with silence():
             prepare_completion()
             words = hoist([_text(word) for word in argv])
             code = app(words, prog_name="quarterdeck", standalone_mode=False)

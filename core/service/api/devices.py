@@ -11,8 +11,6 @@ import asyncio
 from functools import partial
 from typing import Any
 
-import structlog
-
 from core.aip.connector import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
@@ -42,6 +40,7 @@ from core.fleet.models import (
     ToolHit,
 )
 from core.fleet.tool_scope import scope_of, undo_of
+from core.log import Logger
 from core.models.device_filter import parse_filter
 from core.models.devices import Device, Health, Machine
 from core.models.tools import Tool
@@ -54,7 +53,7 @@ from core.service.device_history import changes_before, past_calls, past_results
 from core.text import plural
 from core.tokens import token_digest
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # Characters. A host name has at most 253.
 _LONGEST_ADDRESS = 300

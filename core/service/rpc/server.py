@@ -12,13 +12,13 @@ import os
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
-import structlog
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from core import __version__
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
+from core.log import Logger
 from core.service.console import API_VERSION, Console, Event
 from core.service.event_hub import Pending
 from core.service.rpc import protocol
@@ -26,7 +26,7 @@ from core.service.rpc.transport import Endpoint, peer_uid
 from core.tasks import TaskGroupOwner
 from core.user import user_name
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 MAX_CONCURRENT = 64
 MAX_STREAMS = 16
