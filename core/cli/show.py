@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
-from core.audit.events import LateAnswerReceived
 from core.batch.models import result_of
 from core.cli.output import (
     as_json,
@@ -111,6 +110,9 @@ async def output(session: Session, run: str, device: str, step: str, json_wanted
 
 def late_answer_text(entry: Entry) -> str:
     """What a late answer says, and what it changed."""
+    # The models of all events, 30 ms: few runs have a late answer.
+    from core.audit.events import LateAnswerReceived
+
     event = LateAnswerReceived.read(entry.body)
     said = entry.status or "nothing readable"
     if event.never_seen:
