@@ -176,7 +176,7 @@ class RemoteConsole(Console):
             QuarterdeckError: the error with which the service answered.
             ServiceError: the socket dropped, or no answer came in time; the call may have taken effect.
         """
-        form = protocol.methods()[method.wire]
+        form = protocol.wire_form(method)
         return await self._request(form, form.encode_arguments(args, kwargs))
 
     async def _request(self, method: protocol.Method, params: dict[str, Any]) -> Any:

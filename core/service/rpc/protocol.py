@@ -156,13 +156,14 @@ def _members(value: Any) -> Members | None:
     return members_of(dict(value) if isinstance(value, BaseModel) else value)
 
 
-@cache
 def methods() -> dict[str, Method]:
     """The wire form of every method of the console API, by its name on the wire."""
-    return {name: _wire_form(api) for name, api in sorted(api_methods().items())}
+    return {name: wire_form(api) for name, api in sorted(api_methods().items())}
 
 
-def _wire_form(api: ApiMethod) -> Method:
+@cache
+def wire_form(api: ApiMethod) -> Method:
+    """The wire form of a method, made when the method is first called: a client calls few of them."""
     hints = typing.get_type_hints(api.function, include_extras=True)
     result = hints.pop("return")
     signature = inspect.signature(api.function)
