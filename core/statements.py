@@ -26,7 +26,7 @@ _SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
 
 class _Plain(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Request(_Plain):

@@ -45,7 +45,7 @@ def _as_list(value: object) -> object:
 
 
 class _FileModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
 
 class Input(_FileModel):
@@ -121,7 +121,7 @@ class Step(_FileModel):
 class Parallel(BaseModel):
     """A group of steps that may run at the same time on one device."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     parallel: list[Step] = Field(min_length=1)
 
@@ -179,7 +179,7 @@ class Rollout(BaseModel):
     when the wave before it has ended. Without them all devices are one wave.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     parallel: int = Field(default=5, ge=1, le=1000)
     canary: int | None = _optional(None, ge=1)
@@ -190,7 +190,7 @@ class Rollout(BaseModel):
 class Batch(BaseModel):
     """A batch file: steps and the devices they are meant for, in the format `quarterdeck.batch/1`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     format: Literal["quarterdeck.batch/1"] = "quarterdeck.batch/1"
     name: str = Field(min_length=1, max_length=200)

@@ -46,7 +46,7 @@ class Hello(BaseModel):
     A person's permissions depend on signatures, not on this claim.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     api_version: int
     client: Client
@@ -73,7 +73,7 @@ class Hello(BaseModel):
 class Welcome(BaseModel):
     """The service's answer to a hello that it accepts."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     api_version: int
     version: str
