@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from core.address import split_address
 from core.aip.connection_failures import ListenFailure, ListenFault, listen_failure
 from core.aip.device_link import LinkEvents
 from core.aip.limits import LinkLimits
@@ -18,7 +19,6 @@ from core.aip.tls import Identity, load_or_make_identity
 from core.backoff import Backoff
 from core.errors import BadInput
 from core.fleet.models import Listening
-from core.home import split_address
 from core.log import Logger
 
 log = Logger(__name__)

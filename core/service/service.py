@@ -85,6 +85,7 @@ from core.service.reserve import Kept, Reserve, take_over
 from core.service.run_devices import RunDevices
 from core.service.trusted import Trusted, read_trusted
 from core.service.unknown_calls import UnknownCalls
+from core.settings import Settings
 from core.tasks import TaskGroupOwner
 
 # Seconds. Once the links are closed, only bookkeeping remains before the runs end.
@@ -235,7 +236,7 @@ class Service:
                 f"The home {home.path} cannot be used: {error.strerror}. Check its permissions."
             ) from error
         try:
-            home.settings()
+            Settings.read(home.settings)
             key = await asyncio.to_thread(load_or_create_journal_key, home.keys / "journal.key")
             journal = await Journal.open(home.path, key, "quarterdeck")
         except BaseException:
@@ -455,7 +456,7 @@ class Service:
     def _pending_settings(self) -> list[str]:
         try:
             device = readable_device_config(self.home)
-            return pending_settings(self.home.settings(), self.accepted_settings, device)
+            return pending_settings(Settings.read(self.home.settings), self.accepted_settings, device)
         except BadInput as error:
             return [error.message]
 

@@ -17,6 +17,7 @@ from core.home import Home
 from core.models.devices import Machine
 from core.models.tools import Tool
 from core.policy.agent_models import AgentSettings
+from core.settings import Settings
 
 RESUME = Change(kind=ChangeKind.RESUME)
 NEXT_CERTIFICATE = Change(kind=ChangeKind.CERTIFICATE)
@@ -39,7 +40,7 @@ def settings_change(home: Home) -> Change:
     from core.service.held_settings import loosening_settings, readable_device_config
     from core.service.trusted import SETTINGS_SUBJECT
 
-    after = loosening_settings(home.settings(), readable_device_config(home))
+    after = loosening_settings(Settings.read(home.settings), readable_device_config(home))
     return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after)
 
 

@@ -50,6 +50,7 @@ from core.service.api.events import DeviceForgotten
 from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
 from core.service.device_history import changes_before, past_calls, past_results
+from core.settings import Settings, set_listen
 from core.text import plural
 from core.tokens import token_digest
 
@@ -145,7 +146,7 @@ class LocalDevices(ClientApi, DevicesApi):
         if len(address) > _LONGEST_ADDRESS:
             # Every attempt is recorded; the limit keeps text that was pasted by mistake out of the journal.
             raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
-        service.home.settings()
+        Settings.read(service.home.settings)
         before = service.links.listening().address
         change = partial(ListeningChanged, from_=before, to=address.strip())
         try:
@@ -167,7 +168,7 @@ class LocalDevices(ClientApi, DevicesApi):
             raise
         # Written only after listening has succeeded, so that the next start uses a working address.
         try:
-            service.home.set_listen(address)
+            set_listen(service.home.settings, address)
         except BadInput as error:
             raise BadInput(
                 f"It listens at {address.strip()} until it ends, not after: {error.message}"

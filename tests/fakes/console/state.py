@@ -14,7 +14,6 @@ from core.batch.models import Batch
 from core.changes import Proposal, SignedChange
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import Check, Listening
-from core.home import Settings
 from core.models.devices import Device
 from core.models.tools import Contract, Tool
 from core.policy.agents import Agents
@@ -33,6 +32,7 @@ from core.service.console import (
     PolicyStatus,
 )
 from core.service.held_settings import loosening_settings
+from core.settings import Settings
 from tests.fakes.fleet_data import CHANGED_KEY, FINGERPRINT, make_devices, make_tools
 from tests.fakes.journal import FakeJournal
 from tests.fakes.policy_data import RULES
