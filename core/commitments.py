@@ -64,7 +64,7 @@ class Opening(BaseModel):
     `span` are the offsets, in characters, of a secret inside a longer text; None if the value is the secret.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     path: tuple[Step, ...] = Field(min_length=1, max_length=100)
     salt: str = Field(pattern="^[0-9a-f]{64}$")

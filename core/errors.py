@@ -174,7 +174,7 @@ ADVICE: dict[ErrorCode, Advice] = {
 class ErrorInfo(BaseModel):
     """The serialised form of an error: in results, on the control socket, in the journal, in `--json`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     code: ErrorCode
     message: str

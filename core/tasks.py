@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import structlog
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Reporter = Callable[[str, BaseException], None]
 

@@ -19,7 +19,6 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import structlog
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import MultipleValuesError
 from websockets.exceptions import InvalidHeader, SecurityError
@@ -33,9 +32,10 @@ from core.aip.link_events import RefusedAttempt
 from core.aip.measured_connection import MeasuredConnection
 from core.aip.pairing import is_loopback
 from core.errors import Refused
+from core.log import Logger
 from core.tasks import TaskGroupOwner, set_within
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Authorise = Callable[[str | None], str | None]
 

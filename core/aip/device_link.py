@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-import structlog
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
@@ -63,6 +62,7 @@ from core.aip.recall import TooMuchAtOnce, read_recalled
 from core.aip.transfers import TransferReports, TransferState
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
+from core.log import Logger
 from core.text import escape_hidden, shorten_middle
 
 
@@ -179,7 +179,7 @@ class RequestQueue:
 
 __all__ = ["DeviceLink", "LinkLimits"]
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 _CHECKED_HERE = 1024 * 1024
 # A blob's head is shorter than 2^16 bytes, so its frame begins with a zero byte; a JSON text never does.
 _BLOB_START = b"\0"

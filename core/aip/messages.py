@@ -41,7 +41,7 @@ class FrameStatus(StrEnum):
 class AipModel(BaseModel):
     """Base of AIP's models: unknown fields are ignored, because stock peers add some."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 class Command(AipModel):

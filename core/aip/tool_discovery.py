@@ -12,18 +12,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-import structlog
 from pydantic import ValidationError
 
 from core.aip.extensions import CommandProof
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.errors import DeviceError, ErrorCode
+from core.log import Logger
 from core.models.tools import ToolType
 
 if TYPE_CHECKING:
     from core.aip.device_link import DeviceLink
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 STOCK_AGENTS = ("LinuxAgent", "HardwareAgent", "MobileAgent", "HostAgent", "AppAgent")
 # Enough for a stock device's tool listing, with a margin; then an empty frame shows if the device is busy.

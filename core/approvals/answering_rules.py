@@ -18,7 +18,7 @@ from core.audit.events import (
 )
 from core.commitments import SECRET_MARK, Opening, Places, commitments_in, is_stand_in
 from core.errors import BadInput, ErrorCode, Refused
-from core.policy.agents import is_agent
+from core.policy.agent_models import is_agent
 from core.policy.grant_scope import uncovered_request
 from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Answer, Profile

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -26,10 +25,11 @@ from core.changes import Change, ChangeKind, ChangeStatement, SignedChange, Sign
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
 from core.files import read_own_text, write_atomic
 from core.home import OPERATOR_NAME
+from core.log import Logger
 from core.policy.grants import SignedGrant
 from core.statements import SignedStatement, check_time, verify_signature
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 MOST_OPERATORS = 100
 LARGEST_FILE = 1 << 20

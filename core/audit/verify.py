@@ -60,6 +60,10 @@ _PROGRESS_EVERY = 10_000
 _ROW = re.compile(r"row (\d+)")
 _BLOB_NAMES = re.compile(rb'"([0-9a-f]{64})"')
 
+# At once: pydantic reads files of its own when it builds a model, and a journal is verified as well where a
+# process can read the home alone.
+VerifyReport.model_rebuild()
+
 
 class _Bad(Exception):
     """The first problem found; `seq` is the entry where the problem can be traced to an entry."""

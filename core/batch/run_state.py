@@ -25,6 +25,7 @@ from core.batch.models import (
     RunState,
     RunSummary,
     flatten,
+    result_of,
     rows,
 )
 from core.batch.step_values import readable_value
@@ -338,24 +339,4 @@ def step_facts(cell: Cell, earlier: CommandResult | None = None) -> StepFacts:
         error=result.error.code.value if result.error else "",
         duration_ms=result.duration_ms,
         attempts=cell.attempts,
-    )
-
-
-def result_of(cell: Cell) -> CommandResult | None:
-    """The result of a cell; None while the cell has not ended, and for a cell that an earlier run has done.
-
-    A step that was not started gets a result with the AIP status `skipped`, no call id, and the reason as
-    its error.
-    """
-    if cell.result is not None or cell.state not in (CellState.NOT_STARTED, CellState.SKIPPED):
-        return cell.result
-    why = cell.note or "the run ended before it was its turn"
-    return CommandResult(
-        call_id="",
-        device=cell.device,
-        tool_name=cell.tool,
-        status=ResultStatus.SKIPPED,
-        verdict=Verdict.CANCELLED,
-        basis=Basis.NOTHING_SENT,
-        error=ErrorInfo.of(ErrorCode.SKIPPED, f"Not begun: {why}."),
     )

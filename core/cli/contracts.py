@@ -7,21 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.base import EVERYWHERE, command_set, examples, in_session
 from core.cli.output import as_json, facts, lines, note, one_line, say, shown_json, styled, table, tool_cell
 from core.cli.session import Session, tool_of
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
-from core.fleet.contracts import changed_facts
-from core.models.tools import Tool
+from core.models.tools import Tool, changed_facts
 from core.service.console import ContractChange
 from core.service.wishes import contract_change
 
+commands = command_set()
 app = typer.Typer(
     help="Tools that are not what was trusted: list them, see what changed, trust them.",
     epilog=EVERYWHERE,
     no_args_is_help=True,
 )
+commands.add_typer(app, name="contracts")
 NOT_KEPT = "The trusted definition was not kept, only its digest. This is the definition now:"
 AROUND = 2
 

@@ -9,9 +9,20 @@ from typing import Annotated
 import typer
 
 from core.aip.pairing import at_host, decode_pairing, encode_pairing
-from core.cli import certificates, show
-from core.cli.base import examples, in_session
-from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, say, table, time_cell
+from core.cli import certificates
+from core.cli.base import command_set, examples, in_session
+from core.cli.output import (
+    MOST_REASON,
+    as_json,
+    claim_cell,
+    facts,
+    moment,
+    note,
+    one_line,
+    say,
+    table,
+    time_cell,
+)
 from core.cli.prompt import is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
@@ -20,6 +31,26 @@ from core.fleet.models import CheckState, DeviceDetails, DeviceSettings, Pairing
 from core.models.devices import Device
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
+
+
+async def list_devices(session: Session, json_wanted: bool) -> None:
+    """List every device with its health."""
+    found = (await session.console.service.state()).devices
+    if json_wanted:
+        say(as_json({"devices": [one.model_dump(mode="json", by_alias=True) for one in found]}))
+        return
+    rows = [
+        (
+            one.name,
+            one.health.value,
+            one.tool_count,
+            claim_cell(one.system or one.platform),
+            " ".join(one.tags),
+            claim_cell(one.reason, MOST_REASON),
+        )
+        for one in found
+    ]
+    say(table(("NAME", "HEALTH", "TOOLS", "SYSTEM", "TAGS", "WHY"), rows))
 
 
 async def make_pairing(
@@ -263,7 +294,9 @@ def _clock(device: Device) -> str:
     return f"{abs(device.clock_offset_ms):.0f} ms {'ahead' if device.clock_offset_ms > 0 else 'behind'}"
 
 
+commands = command_set()
 app = typer.Typer(help="The devices and their health.", invoke_without_command=True)
+commands.add_typer(app, name="devices")
 app.add_typer(certificates.app, name="certificate")
 
 # More than the longest pairing string; bounds the reading of endless input.
@@ -289,9 +322,14 @@ AgentOption = Annotated[
 def devices(context: typer.Context) -> None:
     """List the devices and their health; or see to one of them."""
     if context.invoked_subcommand is None:
-        in_session(context, lambda session: show.devices(session, context.obj.json), wait_for_devices=True)
+        in_session(context, lambda session: list_devices(session, context.obj.json), wait_for_devices=True)
 
 
+@commands.command(
+    "pair",
+    epilog=examples("pair lab-1 --tag lab --production", "pair lab-2 --string -"),
+    short_help="Make a device known: one that dials in, or one that listens.",
+)
 @signs
 def pair(
     context: typer.Context,

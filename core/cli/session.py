@@ -15,7 +15,6 @@ from core.models.devices import Health
 from core.models.tool_lookup import tool_named
 from core.models.tools import Tool
 from core.service.console import Console, DeviceChanged
-from core.service.log_setup import logging_to
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.transport import own_folder
 from core.user import user_name
@@ -118,6 +117,7 @@ async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
     """Open the core in this process until `ends` closes; it logs to the service's log file."""
     # Imported here: importing the whole core takes longer than an attached command.
     from core.service.local_console import LocalConsole
+    from core.service.log_setup import logging_to
     from core.service.service import Service
 
     with contextlib.ExitStack() as log:

@@ -6,16 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
-import structlog
-
 from core.aip.extensions import CommandOptions, CommandProof
 from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.aip.tool_discovery import list_tools
 from core.commands.permit import Gate, PermittedCommand
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # Seconds; applies where the caller gives no timeout.
 DEFAULT_TIMEOUT = 60.0

@@ -10,7 +10,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import structlog
 from pydantic import ValidationError
 
 from core.aip.contract_digest import contract_digest
@@ -22,6 +21,7 @@ from core.device.device_store import DeviceStore
 from core.device.tool import NAMESPACE, Tool
 from core.device.used_approvals import Clock, UsedApprovals, VerifiedApproval, utc
 from core.errors import BadInput, ErrorCode, Refused
+from core.log import Logger
 from core.statements import (
     MOST_STATEMENT_SECONDS,
     ApprovalProof,
@@ -34,7 +34,7 @@ from core.statements import (
     verify_signature,
 )
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 
 class ApprovalCheck:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.aip.frames import error_text, read_error_text
@@ -26,8 +25,9 @@ from core.device.old_ledger import Line, old_lines, remove_old_lines
 from core.device.tool import NAMESPACE
 from core.device.undo import ID_PATTERN
 from core.errors import DeviceError, ErrorCode
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 State = Literal["started", "done", "gone"]
 # So many are kept at any age: correcting a wrong clock can make young records look old.

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-import structlog
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 from websockets.exceptions import ConnectionClosed
@@ -56,9 +55,10 @@ from core.device.system_info import registration
 from core.device.tool import Unavailable
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_uuid, now_stamp
+from core.log import Logger
 from core.machine_id import machine_identity, machine_mark
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # The features that this device announces: the AIP extensions, and properties of its tools.
 ANNOUNCED = (*sorted(FEATURES), "typed_errors", "parallel_observations", "observation_refs", "undo")

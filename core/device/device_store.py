@@ -25,15 +25,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
-import structlog
-
 from core.aip.extensions import RESULTS_KEPT_S
 from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.files import sync_folder, try_lock
+from core.log import Logger
 from core.machine_id import machine_mark
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 DATABASE = "device.db"
 SET_ASIDE = "device.db.damaged"

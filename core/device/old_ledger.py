@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import structlog
-
 from core.files import try_lock
+from core.log import Logger
 from core.machine_id import machine_mark
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 State = Literal["started", "done", "gone"]
 _FOLDER = "calls"

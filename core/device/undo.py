@@ -21,15 +21,15 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.device.config import Undo
 from core.device.device_store import DeviceStore
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.files import sync_folder, try_lock
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # A limit besides the bytes: an entry for a new file holds no content, but still takes a file.
 MOST_ENTRIES = 10_000

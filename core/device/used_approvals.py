@@ -12,13 +12,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from core.device.device_store import DeviceStore, doubted_since
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
+from core.log import Logger
 from core.statements import MOST_STATEMENT_SECONDS
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # A statement's longest validity: setting the clock back by no more than this revives no expired approval.
 MOST_BACK = timedelta(seconds=MOST_STATEMENT_SECONDS)

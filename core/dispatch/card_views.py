@@ -37,7 +37,8 @@ from core.dispatch.stale_target import (
 )
 from core.errors import QuarterdeckError
 from core.ids import now_utc
-from core.policy.analysis.built_in_tools import SCREEN_TARGETS, SCREENSHOT, UI_TREE
+from core.models.tool_names import SCREENSHOT, UI_TREE
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS
 from core.tasks import TaskGroupOwner
 
 ON_CARD = "on the card"

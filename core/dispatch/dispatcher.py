@@ -73,8 +73,8 @@ from core.models.tools import Effect
 from core.policy.agents import Agents, no_device
 from core.policy.constraints import UnknownPath
 from core.policy.engine import PolicyQuery, home_of
-from core.policy.models import Answer, Decision
-from core.policy.policy_store import Explanation, Policy
+from core.policy.models import Answer, Decision, Explanation
+from core.policy.policy_store import Policy
 from core.policy.real_paths import NOT_FOLLOWED, Links, ResolvedPaths, paths_in
 from core.tasks import Throttle
 

@@ -15,7 +15,8 @@ from typing import Any
 from core.controls import programs_named
 from core.dispatch.command import PreparedCommand
 from core.errors import Refused
-from core.policy.analysis.built_in_tools import CLOSE_APPLICATION, SCREEN_TARGETS
+from core.models.tool_names import CLOSE_APPLICATION
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS
 
 # Our own tools, and the names of the same tools in stock clients and in MCP servers that drive a screen.
 UI_ACTIONS = frozenset(SCREEN_TARGETS) | frozenset(

@@ -16,8 +16,8 @@ from core.commands.results import CommandResult
 from core.controls import program_of, program_text, several_programs
 from core.dispatch.command import PreparedCommand
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.models.tool_names import CLOSE_APPLICATION, LIST_PROCESSES
 from core.models.tools import BUILT_IN_NAMESPACE, Tool
-from core.policy.analysis.built_in_tools import CLOSE_APPLICATION, LIST_PROCESSES
 
 MOST_NAMED = 10
 """The most programs that a refusal lists."""

@@ -19,8 +19,8 @@ from core.dispatch.entries import command_entry
 from core.dispatch.interfaces import Recorder
 from core.dispatch.stale_target import Freshness, Screenshot, compare, screenshot_in
 from core.errors import BadInput, ErrorCode, QuarterdeckError
+from core.models.tool_names import SCREENSHOT, UI_TREE
 from core.models.tools import BUILT_IN_NAMESPACE
-from core.policy.analysis.built_in_tools import SCREENSHOT, UI_TREE
 
 READ_TIMEOUT = 20.0
 """Seconds for one read."""

@@ -19,7 +19,8 @@ from core.commands.results import CommandResult, Evidence
 from core.dispatch.result_sanitizer import MOST_PIXELS, PICTURE_TYPES
 from core.errors import BadInput
 from core.models.frozen import FrozenModel
-from core.policy.analysis.built_in_tools import SCREEN_TARGETS, SCREENSHOT, ScreenTarget
+from core.models.tool_names import SCREENSHOT
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS, ScreenTarget
 from core.text import shorten_middle
 
 # Width and height of the compared region around a point, in pixels of the picture.

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
-
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import FEATURE_NEXT_PIN, NextPin
 from core.aip.tls import (
@@ -35,9 +33,10 @@ from core.changes import Change
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import Certificates, DeviceCertificates
+from core.log import Logger
 from core.text import escape_hidden, plural, shorten_middle, some_names
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 _MOST_OFFERED = 8
 # How many devices are told at a time: each has `cancel_s` seconds for its answer.

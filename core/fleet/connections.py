@@ -18,8 +18,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-import structlog
-
 from core.aip.acceptor import TokenRefused
 from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress
 from core.aip.device_link import DeviceLink, LinkEvents
@@ -45,6 +43,7 @@ from core.fleet.paired_machines import PairedMachines
 from core.fleet.registration import StockDevice, arrival_of, is_stock
 from core.fleet.rejected_connections import RejectedConnections
 from core.fleet.tool_catalog import LISTING_IS_LATE
+from core.log import Logger
 from core.models.devices import Health, Machine
 from core.tasks import TaskGroupOwner, set_within
 
@@ -84,7 +83,7 @@ class ClockJumpDetector:
                 link.last_heard = min(link.last_heard + moved, now)
 
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # A device that dials in reconnects within its longest back-off, if it does at all.
 COMES_BACK_WITHIN_S = 60.0

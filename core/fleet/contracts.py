@@ -75,13 +75,6 @@ def eases(before: Contract, after: Contract) -> bool:
     )
 
 
-def changed_facts(before: Contract, after: Contract) -> dict[str, list[Any]]:
-    """The facts whose values differ, each with both values."""
-    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    pairs = {name: [old[name]["value"], new[name]["value"]] for name in new if name != "digest"}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
-
 def read_tool(info: ToolInfo) -> ListedTool:
     """Read a tool that a device lists. Slow for large definitions: seconds for megabytes.
 

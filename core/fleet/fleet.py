@@ -27,8 +27,8 @@ from core.fleet.tool_search import Offer, PastResults, Results, ToolIndex
 from core.ids import now_utc
 from core.models.devices import Device, Health
 from core.models.tool_lookup import missing_tool
+from core.models.tool_names import SCREENSHOT
 from core.models.tools import UNLISTED, Tool, Unavailable
-from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy
 from core.text import some_names

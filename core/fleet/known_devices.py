@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
 
-import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
 from core.aip.pairing import TOKEN
@@ -33,11 +32,12 @@ from core.files import create_new, read_own_text, sync_folder, write_atomic
 from core.fleet.models import DeviceSettings
 from core.home import OPERATOR_NAME
 from core.ids import now_utc
+from core.log import Logger
 from core.models.frozen import FrozenModel
 from core.text import escape_hidden, some_names
 from core.tokens import OfferedTokens, token_digest
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 THIS_COMPUTER = "this-computer"
 DEFAULT_AGENT = "LinuxAgent"

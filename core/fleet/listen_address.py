@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
-
 from core.address import split_address
 from core.aip.connection_failures import ListenFailure, ListenFault, listen_failure
 from core.aip.device_link import LinkEvents
@@ -21,8 +19,9 @@ from core.aip.tls import Identity, load_or_make_identity
 from core.backoff import Backoff
 from core.errors import BadInput
 from core.fleet.models import Listening
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 # Delays in seconds, first and longest, before an unavailable address is tried again.

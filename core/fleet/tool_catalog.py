@@ -26,7 +26,6 @@ from core.commands.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import (
     ListedTool,
-    changed_facts,
     changed_parts,
     claimed_risk,
     claims_of,
@@ -42,7 +41,7 @@ from core.fleet.tool_pins import Claims, Pin, Pins
 from core.fleet.updated_tools import is_update
 from core.ids import new_id
 from core.json_walk import count_parts
-from core.models.tools import OTHERWISE, Contract, Risk, Tool
+from core.models.tools import OTHERWISE, Contract, Risk, Tool, changed_facts
 from core.policy.policy_file import Overrides
 
 # Sizes in parts of definitions (`count_parts`): read at once, which takes some milliseconds at worst; and

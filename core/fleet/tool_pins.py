@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from core.errors import BadInput
 from core.files import read_own_text, write_atomic
+from core.log import Logger
 from core.models.tools import Risk
 from core.text import escape_hidden, some_names
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 FORMAT = "quarterdeck.contracts/3"
 # Bytes by which the copy may exceed twice its expected length and still be read.

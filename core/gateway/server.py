@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import Any
 
-import structlog
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -23,10 +22,11 @@ from core.gateway.agent_session import AgentSession
 from core.gateway.answers import error_answer
 from core.gateway.calls import RunStanding, ToolCalls
 from core.gateway.tools import BY_NAME, TOOLS, Arguments
+from core.log import Logger
 
 _MOST_FAULTS = 5
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 INSTRUCTIONS = (
     "Runs tools on the devices of a Quarterdeck console. An operator's policy judges every command; some "

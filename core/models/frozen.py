@@ -8,4 +8,4 @@ from pydantic import BaseModel, ConfigDict
 class FrozenModel(BaseModel):
     """Base of frozen models that cross the console API; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

@@ -138,3 +138,10 @@ class Unavailable(FrozenModel):
 
 UNLISTED = "list of tools"
 """Stands in an `Unavailable` for the whole list, which the console could not read again."""
+
+
+def changed_facts(before: Contract, after: Contract) -> dict[str, list[Any]]:
+    """The facts whose values differ, each with both values."""
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    pairs = {name: [old[name]["value"], new[name]["value"]] for name in new if name != "digest"}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

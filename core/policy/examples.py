@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from core.models.devices import Device, Health
-from core.models.frozen import FrozenModel
 from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
+from core.policy.models import ExampleResult
 from core.policy.name_patterns import is_glob
 from core.policy.policy_file import PolicyFile
 from core.policy.rules import Example, MatchContext, Rule
-
-
-class ExampleResult(FrozenModel):
-    """The result of one example. `line` is the line at which its rule begins, 0 if unknown.
-
-    `wanted` is True for `match` and False for `not_match`; `number` counts from 1 among these of the rule.
-    `fault` is the mistake in words, empty if `ok`.
-    """
-
-    rule: str
-    line: int
-    wanted: bool
-    number: int
-    ok: bool
-    fault: str = ""
 
 
 def run_examples(policy: PolicyFile) -> list[ExampleResult]:

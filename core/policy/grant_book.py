@@ -15,7 +15,8 @@ from core.commitments import is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
 from core.policy.constraints import Constraint
 from core.policy.grant_scope import call_scope, is_wider, uncovered
-from core.policy.grants import Grant, GrantMiss, GrantTerms, SignedGrant, end_of, limits_fault, scope_words
+from core.policy.grants import Grant, GrantTerms, SignedGrant, end_of, limits_fault, scope_words
+from core.policy.models import GrantMiss
 from core.policy.rules import MatchContext
 
 MOST_GRANTS = 2_000

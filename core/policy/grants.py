@@ -69,13 +69,6 @@ class Grant(FrozenModel):
     words: list[str] = Field(default_factory=list)
 
 
-class GrantMiss(FrozenModel):
-    """A grant that does not cover a call for a single reason, `fault`."""
-
-    id: str
-    fault: str
-
-
 def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
     """The whole scope in words, one line per part, as displayed before the operator signs and afterwards.
 

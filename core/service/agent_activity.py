@@ -29,7 +29,7 @@ from core.audit.projection import CommandState
 from core.audit.query import quoted
 from core.commands.results import Basis, CommandResult
 from core.errors import ErrorCode
-from core.policy.agents import PREFIX
+from core.policy.agent_models import PREFIX
 from core.policy.models import Decision
 from core.service.api.models import AgentCommand, AgentCommandPage, AgentTally, CommandFate
 

@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from core.aip.messages import ResultStatus
-from core.batch.models import Cell, CellState
-from core.batch.run_state import result_of
+from core.batch.models import Cell, CellState, result_of
 from core.commands.results import Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.errors import ADVICE, ErrorCode, ErrorInfo
 from core.models.frozen import FrozenModel

@@ -21,8 +21,8 @@ from core.commands.request import CommandRequest, Purpose, Target
 from core.commands.results import CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.models.devices import Device, Health
+from core.models.tool_names import SCREENSHOT
 from core.models.tools import Tool
-from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.models import Answer, Decision
 from core.service.api.models import LivePicture, LiveState
 from core.tasks import TaskGroupOwner, set_within

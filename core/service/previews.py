@@ -22,15 +22,15 @@ from core.dispatch.card_views import CardView
 from core.dispatch.undone_path import undone_path
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
-from core.policy.analysis.built_in_tools import (
+from core.models.tool_names import (
     CLOSE_APPLICATION,
     LIST_PROCESSES,
     READ_FILE,
     RESTORE_FILE,
-    SCREEN_TARGETS,
     SCREENSHOT,
     WRITE_FILE,
 )
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS
 from core.service.screen_previews import LastPicture, screen_preview
 from core.text_encodings import UTF_8, encoded
 

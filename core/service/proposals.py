@@ -18,8 +18,8 @@ from core.errors import BadInput, ErrorCode
 from core.fleet.certificates import short_fingerprint
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, with_settings
 from core.fleet.models import DeviceSettings
-from core.policy.agents import PREFIX as AGENT_PREFIX
-from core.policy.agents import AgentSettings, targets_words, token_prefix
+from core.policy.agent_models import PREFIX as AGENT_PREFIX
+from core.policy.agent_models import AgentSettings, targets_words, token_prefix
 from core.policy.agents import loosenings as agent_loosenings
 from core.policy.loosening import loosenings
 from core.policy.policy_store import checked_policy, text_digest

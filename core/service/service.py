@@ -11,8 +11,6 @@ import contextlib
 import os
 from typing import Any, Literal
 
-import structlog
-
 from core import __version__
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import Progress
@@ -41,8 +39,9 @@ from core.fleet.fleet import Fleet
 from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
 from core.ids import now_utc
-from core.policy.agents import PREFIX as AGENT_PREFIX
-from core.policy.agents import Agent, is_agent
+from core.log import Logger
+from core.policy.agent_models import PREFIX as AGENT_PREFIX
+from core.policy.agent_models import Agent, is_agent
 from core.policy.policy_store import Policy, text_digest
 from core.quick import made
 from core.secret_rule import SecretNames
@@ -92,7 +91,7 @@ from core.tasks import TaskGroupOwner
 # Seconds. Once the links are closed, only bookkeeping remains before the runs end.
 RUNS_END_WITHIN = 3.0
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 
 class Service:

@@ -24,8 +24,7 @@ from core.commitments import holds_stand_in
 from core.models.devices import Device, Health
 from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
 from core.policy.engine import evaluate_rules
-from core.policy.models import Answer
-from core.policy.policy_check import Trial, TrialRow
+from core.policy.models import Answer, Trial, TrialRow
 from core.policy.policy_file import Override, Overrides, PolicyFile
 from core.policy.rule_index import RuleIndex
 from core.policy.rules import MatchContext

@@ -11,7 +11,8 @@ from core.audit.entries import Entry, Kind
 from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped, event_of
 from core.changes import ChangeKind, SignedChange
 from core.errors import BadInput
-from core.policy.agents import Agent, Agents, AgentSettings, loosenings
+from core.policy.agent_models import Agent, AgentSettings
+from core.policy.agents import Agents, loosenings
 from core.service.changes import SignedIn
 
 KINDS = (Kind.AGENT_ADDED, Kind.AGENT_SET, Kind.AGENT_STOPPED, Kind.AGENT_REVOKED)

@@ -16,8 +16,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-import structlog
-
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import FEATURE_RECALL, RESULTS_KEPT_S
 from core.aip.recall import late_answers
@@ -26,9 +24,10 @@ from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
 from core.dispatch.late_results import LateResults
 from core.errors import DeviceError
+from core.log import Logger
 from core.tasks import TaskGroupOwner, set_within
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # Calls that are remembered, the newest; devices that are asked at the same time, each for one call at a time.
 MOST_REMEMBERED = 10_000

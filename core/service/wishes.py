@@ -16,7 +16,7 @@ from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.models.devices import Machine
 from core.models.tools import Tool
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.settings import Settings
 
 RESUME = Change(kind=ChangeKind.RESUME)

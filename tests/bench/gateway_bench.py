@@ -16,7 +16,7 @@ from mcp.server.lowlevel import Server
 
 from core.gateway.tools import TOOLS
 from core.home import Home
-from core.policy.agents import MOST_A_MINUTE, AgentSettings
+from core.policy.agent_models import MOST_A_MINUTE, AgentSettings
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer

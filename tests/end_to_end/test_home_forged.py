@@ -22,7 +22,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.errors import ErrorCode
 from core.fleet.models import DeviceSettings
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.models import Answer, Profile
 from core.service.console import Console
 from tests.end_to_end.test_grants import call, grant, runs_unasked

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.batch.live_output import OutputChunk
-from core.batch.models import CellState, Run
+from core.batch.models import CellState, OutputChunk, Run
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import DeviceSettings
 from core.home import Home

@@ -20,8 +20,7 @@ import pytest
 from core.aip.resumable_link import ResumableLink
 from core.audit.entries import Entry, Kind
 from core.audit.events import LateAnswerReceived
-from core.batch.models import Cell, CellState, Run, RunState
-from core.batch.undo_plan import UndoFate
+from core.batch.models import Cell, CellState, Run, RunState, UndoFate
 from core.commands.results import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet import connections

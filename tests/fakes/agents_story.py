@@ -7,7 +7,7 @@ from typing import Any
 from core.batch.models import Batch, CellState, Run, RunState, RunSummary
 from core.commands.results import Verdict
 from core.errors import ErrorCode, ErrorInfo
-from core.policy.agents import AgentSettings, ClientProgram
+from core.policy.agent_models import AgentSettings, ClientProgram
 from core.policy.models import Profile
 from core.service.console import AgentCommand, AgentConnection, AgentTally, CommandFate
 from tests.fakes.approvals_desk import make_approval

@@ -27,8 +27,7 @@ from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.journal import Journal
-from core.batch.expression_trial import AskedExpression
-from core.batch.models import Batch, Run
+from core.batch.models import AskedExpression, Batch, Run
 from core.changes import Change, ChangeKind
 from core.errors import QuarterdeckError
 from core.fleet.models import DeviceSettings
@@ -36,7 +35,7 @@ from core.home import Home
 from core.ids import new_id
 from core.models.devices import Health
 from core.models.tools import Risk
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.grants import GrantTerms, exact_arguments
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile

@@ -25,7 +25,7 @@ from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from core.errors import QuarterdeckError
-from core.policy.agents import Agent
+from core.policy.agent_models import Agent
 from core.service.console import AgentState
 from core.service.wishes import agent_set
 

@@ -24,7 +24,7 @@ from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import SectionHead
 from core.errors import QuarterdeckError
-from core.policy.agents import PREFIX
+from core.policy.agent_models import PREFIX
 from core.service.console import AgentCommand, AgentCommandPage, CommandFate
 
 PAGE = 50

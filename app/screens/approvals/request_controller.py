@@ -40,7 +40,7 @@ from core.approvals.models import Approval, ApprovalState
 from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
 from core.models.tools import Contract, Tool
-from core.policy.agents import PREFIX
+from core.policy.agent_models import PREFIX
 from core.policy.grants import GrantTerms, SignedGrant
 from core.service.console import CommandRecord
 from core.statements import SignedStatement

@@ -33,8 +33,8 @@ from app.widgets.util import ScrollArea
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
 from core.fleet.models import ToolDescription
+from core.models.tool_names import CLOSE_APPLICATION
 from core.models.tools import Contract
-from core.policy.analysis.built_in_tools import CLOSE_APPLICATION
 from core.policy.models import Reason
 
 RIGHT = 296

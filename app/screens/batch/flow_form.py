@@ -21,7 +21,7 @@ from app.widgets.buttons import IconButton
 from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import Section
-from core.batch.expression_trial import ExpressionTrial, Place, Readable
+from core.batch.models import ExpressionTrial, Place, Readable
 from core.models.tools import Effect
 from core.schema_forms.json_values import same_json
 

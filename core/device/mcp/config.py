@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.errors import BadInput
 from core.json_comments import blank_comments
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 MOST_SERVERS = 64
 _MOST_BYTES = 1024 * 1024

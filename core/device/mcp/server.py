@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-import structlog
 from mcp import MCPError
 from pydantic import ValidationError
 
@@ -25,8 +24,9 @@ from core.device.mcp.tool_listing import Definition, Listing, fetch, read_listin
 from core.device.processes.child_process import Children
 from core.device.tool import ToolCall
 from core.errors import DeviceError, ErrorCode
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 _REST_OF_A_FRAME = 1024 * 1024
 _MOST_REASON = 500

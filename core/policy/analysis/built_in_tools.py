@@ -11,21 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.models.tool_names import (
+    CLOSE_APPLICATION,
+    LIST_DIRECTORY,
+    LIST_MCP_SERVERS,
+    LIST_PROCESSES,
+    LIST_WINDOWS,
+    READ_FILE,
+    READ_SHELL,
+    RESTORE_FILE,
+    SCREENSHOT,
+    UI_TREE,
+    WRITE_FILE,
+)
 from core.models.tools import Effect, Risk, ToolType
 from core.policy.analysis import summaries
 from core.policy.analysis.summaries import Parameters
-
-SCREENSHOT = "screenshot"
-UI_TREE = "get_ui_tree"
-READ_FILE = "read_file"
-LIST_DIRECTORY = "list_directory"
-LIST_PROCESSES = "list_processes"
-LIST_WINDOWS = "list_windows"
-READ_SHELL = "shell_execute_read"
-WRITE_FILE = "write_file"
-RESTORE_FILE = "restore_file"
-CLOSE_APPLICATION = "close_application"
-LIST_MCP_SERVERS = "list_mcp_servers"
 
 
 class ScreenTarget(StrEnum):

@@ -11,8 +11,6 @@ import asyncio
 from functools import partial
 from typing import Any
 
-import structlog
-
 from core.aip.connector import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
@@ -42,6 +40,7 @@ from core.fleet.models import (
     ToolHit,
 )
 from core.fleet.tool_scope import scope_of, undo_of
+from core.log import Logger
 from core.models.device_filter import parse_filter
 from core.models.devices import Device, Machine
 from core.models.tool_lookup import missing_tool, tool_named
@@ -56,7 +55,7 @@ from core.settings import set_listen
 from core.text import plural
 from core.tokens import token_digest
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # Characters. A host name has at most 253.
 _LONGEST_ADDRESS = 300

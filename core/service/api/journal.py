@@ -10,8 +10,8 @@ from core.audit.query import quoted
 from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode
 from core.policy.models import Decision
-from core.replay.models import Timeline
-from core.replay.result_search import ContentHits, find_in_results
+from core.replay.models import ContentHits, Timeline
+from core.replay.result_search import find_in_results
 from core.replay.timeline import build_timeline
 from core.service.api.client import Client, ClientApi
 from core.service.api.models import CommandRecord, EntryPage, Proof

@@ -14,7 +14,7 @@ from core.commands.results import CommandResult, Verdict
 from core.errors import ErrorInfo
 from core.models.devices import Device
 from core.models.frozen import FrozenModel
-from core.policy.agents import Agent, ClientProgram
+from core.policy.agent_models import Agent, ClientProgram
 from core.policy.models import Decision, Profile
 from core.service.envelope import Envelope
 

@@ -15,40 +15,38 @@ from core.audit.entries import Kind
 from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
 from core.audit.query import quoted
-from core.batch.expression_trial import (
-    AskedExpression,
-    ExpressionTrials,
-    Known,
-    parts_read,
-    try_expressions,
-)
+from core.batch.expression_trial import Known, parts_read, try_expressions
 from core.batch.expressions import DeviceFacts
 from core.batch.held_values import steps_read
 from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
-from core.batch.live_output import OutputChunk, chunk_of, output_in
+from core.batch.live_output import chunk_of, output_in
 from core.batch.models import (
+    AskedExpression,
     Batch,
     Cell,
     CellPage,
     CellState,
+    ExpressionTrials,
+    OutputChunk,
     Plan,
     Run,
+    RunComparison,
     RunSummary,
     SavedBatch,
     Step,
+    UndoPlan,
     flatten,
 )
 from core.batch.planner import Planner
 from core.batch.result_schema import arriving_schema
 from core.batch.resume import Remainder, check_resumable, remainder_of
-from core.batch.run_compare import RunComparison, compare_runs, joined
+from core.batch.run_compare import compare_runs, joined
 from core.batch.run_state import ActiveRun, already_resumed, settled
 from core.batch.runner import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.batch.step_values import load_texts
 from core.batch.templates import compile_batch
-from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
 from core.commands.request import CommandRequest
 from core.commands.results import Basis, CommandResult, Verdict

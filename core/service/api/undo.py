@@ -6,19 +6,10 @@ from collections.abc import AsyncIterator
 
 from core.audit.entries import Entry, Kind
 from core.audit.query import quoted
-from core.batch.models import Run
+from core.batch.models import Run, UndoCell, UndoFate, UndoPlan
 from core.batch.run_state import ActiveRun
 from core.batch.runner import Undoing
-from core.batch.undo_plan import (
-    INVERSES,
-    UndoCell,
-    UndoFate,
-    UndoPlan,
-    plan_of,
-    plan_undo,
-    undo_calls,
-    undone_by,
-)
+from core.batch.undo_plan import INVERSES, plan_of, plan_undo, undo_calls, undone_by
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.tool_catalog import YieldTimer
 from core.service.service import Service

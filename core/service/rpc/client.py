@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Callable
 from functools import cache
 from typing import Any
 
-import structlog
 from pydantic import BaseModel, TypeAdapter
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
@@ -33,6 +32,7 @@ from core.errors import (
     error_from,
 )
 from core.home import Home
+from core.log import Logger
 from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Console, Event
 from core.service.event_hub import Pending
@@ -40,7 +40,7 @@ from core.service.rpc import protocol
 from core.service.rpc.transport import dial
 from core.tasks import TaskGroupOwner
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 CONNECT_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 30.0
@@ -176,7 +176,7 @@ class RemoteConsole(Console):
             QuarterdeckError: the error with which the service answered.
             ServiceError: the socket dropped, or no answer came in time; the call may have taken effect.
         """
-        form = protocol.methods()[method.wire]
+        form = protocol.wire_form(method)
         return await self._request(form, form.encode_arguments(args, kwargs))
 
     async def _request(self, method: protocol.Method, params: dict[str, Any]) -> Any:

@@ -25,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from core.broken_text import fault_words
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.json_walk import Members, is_finite, members_of, place_text, walk
-from core.policy.agents import PREFIX as AGENT_PREFIX
-from core.policy.agents import is_agent
+from core.policy.agent_models import PREFIX as AGENT_PREFIX
+from core.policy.agent_models import is_agent
 from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Event, api_methods
 
@@ -46,7 +46,7 @@ class Hello(BaseModel):
     A person's permissions depend on signatures, not on this claim.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     api_version: int
     client: Client
@@ -73,7 +73,7 @@ class Hello(BaseModel):
 class Welcome(BaseModel):
     """The service's answer to a hello that it accepts."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     api_version: int
     version: str
@@ -156,13 +156,14 @@ def _members(value: Any) -> Members | None:
     return members_of(dict(value) if isinstance(value, BaseModel) else value)
 
 
-@cache
 def methods() -> dict[str, Method]:
     """The wire form of every method of the console API, by its name on the wire."""
-    return {name: _wire_form(api) for name, api in sorted(api_methods().items())}
+    return {name: wire_form(api) for name, api in sorted(api_methods().items())}
 
 
-def _wire_form(api: ApiMethod) -> Method:
+@cache
+def wire_form(api: ApiMethod) -> Method:
+    """The wire form of a method, made when the method is first called: a client calls few of them."""
     hints = typing.get_type_hints(api.function, include_extras=True)
     result = hints.pop("return")
     signature = inspect.signature(api.function)

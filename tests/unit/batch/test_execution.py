@@ -12,8 +12,8 @@ from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
 from core.batch.execution import STARTS_AT_A_TIME
 from core.batch.history import rebuild_run
-from core.batch.models import Batch, CellState, Run, RunState
-from core.batch.run_state import CELLS_AT_A_TIME, ActiveRun, result_of
+from core.batch.models import Batch, CellState, Run, RunState, result_of
+from core.batch.run_state import CELLS_AT_A_TIME, ActiveRun
 from core.batch.runner import Inputs
 from core.errors import ErrorCode, Refused
 from tests.fakes.patience import PATIENCE_S

@@ -16,12 +16,12 @@ from core.batch.live_output import (
     KEPT_OF_THE_REST,
     KEPT_WHOLE,
     LiveOutput,
-    OutputPiece,
     chunk_of,
     joined,
     output_in,
     without_gaps,
 )
+from core.batch.models import OutputPiece
 
 PARTS = st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text("ab\n", max_size=6)), max_size=20)
 

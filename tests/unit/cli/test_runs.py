@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.batch.history import rebuild_run
-from core.batch.models import Batch
-from core.batch.run_state import result_of
+from core.batch.models import Batch, result_of
 from core.cli import runs, show
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode

@@ -22,9 +22,9 @@ from core.device.desktop.local import local_desktop
 from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tools import ui
-from core.fleet.contracts import changed_facts, judge
+from core.fleet.contracts import judge
 from core.home import Home
-from core.models.tools import Contract, Effect, Risk, Source
+from core.models.tools import Contract, Effect, Risk, Source, changed_facts
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS
 from core.policy.policy_file import Override
 from core.schema_forms.validator import ThreadedValidator

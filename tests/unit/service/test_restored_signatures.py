@@ -33,7 +33,7 @@ from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.models.tools import Risk
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.grant_book import GrantBook
 from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Profile
