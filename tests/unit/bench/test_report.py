@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.bench import __main__ as bench
+from tests.bench.byte_code import CACHE, use_own_cache
 from tests.bench.figures import Figure, Figures, Note, Peer, Scale, rounded
 from tests.bench.goals import GOALS, Goal, at_least, at_most, beyond, share, times
+from tests.bench.lines import ROOT
 from tests.bench.report import Report, RunPart
 
 LINK = Peer("bare link", 2.0)
@@ -144,6 +148,9 @@ def test_the_command_line_ends_with_the_exit_code_and_keeps_figures(
 ) -> None:
     slow = Figure("one decision, 1,000 rules", 0.06, "ms")
     monkeypatch.setattr(bench, "part_runner", lambda name: crash if name == "mcp" else part(slow))
+    # Compiling all is for measuring.
+    monkeypatch.setattr(bench, "use_own_cache", lambda: None)
+    monkeypatch.setattr(bench, "warm_cache", part())
     assert bench.main(["policy", "--json", str(tmp_path / "kept.json")]) == 1
     assert json.loads((tmp_path / "kept.json").read_text())["figures"][0]["met"] is False
     assert bench.main(["search"]) == 0
@@ -161,6 +168,16 @@ def test_each_goal_is_of_a_part_that_there_is_and_once_in_the_table() -> None:
     assert {goal.part for goal in GOALS} - {""} <= set(bench.PARTS)
     known = [(goal.part, goal.name) for goal in GOALS]
     assert len(set(known)) == len(known)
+
+
+def test_processes_that_a_bench_starts_use_its_byte_code() -> None:
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    use_own_cache(environment)
+    program = "import sys; print(sys.pycache_prefix, sys.dont_write_bytecode)"
+    told = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == [str(CACHE), "False"]
 
 
 @pytest.mark.parametrize(
