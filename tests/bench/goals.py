@@ -121,12 +121,14 @@ DESIGN: tuple[Goal, ...] = (
     at_least("", "one observation on each device", 1_000, "results/s", _MANY),
     at_most("", "memory of the service for each device", 50, "KiB", _MANY),
     times("", "arrival of 10,000 devices, against ten times that of 1,000", 1.0),
-    times("", "CPU of the service for a command, consoles attached", 1.2, "20 consoles"),
+    times("consoles", "CPU of the service for a command, consoles attached", 1.2, "20 consoles"),
     at_least("journal", "durable, groups of 100 from 8 callers", 20_000, "entries/s"),
     at_least("journal", "verification, the indexes too", 200_000, "entries/s"),
     at_most("journal", "first rows of a full journal", 300, "ms", "1,000,000 entries"),
     at_most("journal", "slowest filtered query over a full journal", 100, "ms", "1,000,000 entries"),
-    at_most("", "step between commands with pictures", 16, "ms", "1920×1080, on the window's thread"),
+    at_most(
+        "replay step", "step between commands with pictures", 16, "ms", "1920×1080, on the window's thread"
+    ),
     at_most("", "check of the state after an action, which holds at once", 40, "ms"),
     at_most("", "approved click by name, until it is sent", 150, "ms"),
     at_most("", "export made", 3, "s", "1,000 entries with 50 pictures"),
@@ -139,8 +141,8 @@ DESIGN: tuple[Goal, ...] = (
     at_most("window", "idle CPU, service", 0.5, "%"),
     at_most("window", "idle memory, window and service", 150, "MB"),
     # 0.30 s, where an empty typer program takes 0.20 s.
-    beyond("", "quarterdeck devices, CPU", 0.10, "s"),
-    at_most("", "gateway, CPU until it answers", 0.6, "s"),
+    beyond("start", "quarterdeck devices, CPU", 0.10, "s"),
+    at_most("start", "gateway, CPU until it answers", 0.6, "s"),
     beyond("gateway", "a call through the HTTP gateway", 3, "ms"),
     at_least("", "the right tool first", 24, "of 30 wishes"),
     at_least("", "the right tool among the first three", 28, "of 30 wishes"),
