@@ -11,10 +11,11 @@ import statistics
 import time
 from typing import Any
 
-from core.approvals.grants import GrantBook
-from core.fleet.models import Device, Health, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 from core.policy.analysis.call_analysis import analyze_call
 from core.policy.engine import PolicyEngine, PolicyQuery
+from core.policy.grant_book import GrantBook
 from core.policy.policy_file import parse_policy
 from tests.bench.figures import Figure, Figures, Peer, Scale, p95
 from tests.fakes.policy_calls import a_tool

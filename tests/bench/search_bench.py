@@ -15,8 +15,9 @@ from statistics import median
 
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
-from core.fleet.models import Health, Tool
 from core.fleet.tool_search import Offer, ToolIndex
+from core.models.devices import Health
+from core.models.tools import Tool
 from tests.bench.figures import Figure, Figures, Peer, Scale, p95
 
 TOOLS, DEVICES = 2_000, 80
