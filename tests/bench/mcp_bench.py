@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from core.aip.messages import Command, Result, ResultStatus
+from core.commands.live_secrets import Redaction
 from core.device import DeviceConfig, Router, build_router
 from core.device.mcp.config import parse_servers
 from core.device.mcp.host import McpHost
-from core.dispatch.live_secrets import Redaction
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from tests.bench.figures import Figure, Figures, Note, Peer, Scale, p95
 from tests.fakes.mcp_server import rogue
