@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from core.aip.pairing import Pairing as Line
+from core.aip.pairing import encode_pairing
 from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.filter import parse_filter
@@ -141,7 +143,7 @@ class DeviceAnswers(Changes):
         url = self.listens.url
         return Pairing(
             name=name,
-            string=f"qd1.{name}.{TOKEN}.{FINGERPRINT[:32]}",
+            string=encode_pairing(Line(url, name, TOKEN, self.listens.fingerprint)),
             url=url,
             stock_url=f"{url}?token={TOKEN}",
             command="quarterdeck-device --pair -",
