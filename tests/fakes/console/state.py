@@ -14,7 +14,7 @@ from core.audit.entries import Entry, Kind
 from core.batch.models import Batch
 from core.changes import Proposal, SignedChange
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Check, Contract, Device, Listening, Tool
+from core.fleet.models import Check, Contract, Device, DeviceCertificates, Listening, Tool
 from core.home import Settings
 from core.policy.agents import Agents
 from core.policy.models import Profile
@@ -82,6 +82,8 @@ class KnownState(TableConsole):
             refused=14,
         )
         self.next_certificate = ""
+        # Rows with a `why` have not taken the next certificate.
+        self.certificate_rows: list[DeviceCertificates] = []
         # What the doctor finds; None: what fits the device's health.
         self.checks: list[Check] | None = None
         # Of devices that give no live pictures, why.
