@@ -18,7 +18,6 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from core.approvals.grants import SignedGrant
 from core.approvals.models import Operator
 from core.approvals.operator_keys import verify_statement
 from core.audit.entries import Entry, Kind
@@ -27,6 +26,7 @@ from core.changes import Change, ChangeKind, ChangeStatement, SignedChange, Sign
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
 from core.files import read_own_text, write_atomic
 from core.home import OPERATOR_NAME
+from core.policy.grants import SignedGrant
 from core.statements import SignedStatement, check_time, verify_signature
 
 log = structlog.get_logger(__name__)

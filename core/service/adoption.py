@@ -19,9 +19,9 @@ from core.audit.journal import Journal
 from core.errors import BadInput, JournalCorrupt, JournalError
 from core.files import read_own_text
 from core.fleet.known_devices import KnownDevice, read_copy, read_dial_token
-from core.fleet.models import Risk
 from core.fleet.tool_pins import Claims, Pin, Rows, read_rows
 from core.home import Home
+from core.models.tools import Risk
 from core.tokens import token_digest
 
 PAGE = 1_000

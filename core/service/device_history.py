@@ -20,10 +20,11 @@ from core.audit.events import (
 )
 from core.audit.journal import Journal
 from core.audit.query import quoted
-from core.dispatch.command_request import shows_whole_screen
+from core.commands.request import shows_whole_screen
 from core.fleet.device_state import PersistedState
-from core.fleet.models import Health, HealthChange, PastCall, Refusal
+from core.fleet.models import HealthChange, PastCall, Refusal
 from core.fleet.tool_search import Results
+from core.models.devices import Health
 
 PAGE = 500
 # Pages of entries to search. A device with no entry in them is shown without its past.

@@ -10,11 +10,11 @@ import pytest
 import app
 import core
 from core.aip.frames import read_error_text
-from core.dispatch.models import Basis, CommandResult
+from core.commands.results import Basis, CommandResult
 from core.dispatch.outcome import not_known
 from core.errors import ADVICE, ErrorCode, ErrorInfo, Refused
-from core.fleet.models import Effect
 from core.fleet.paired_machines import PairedMachines
+from core.models.tools import Effect
 from core.next_steps import DENIED_BY_PEER, DENIED_BY_PROFILE, DENIED_BY_RULE, for_an_agent
 from core.policy.models import Answer, Decision, Profile, Reason, Risk, RuleHit
 from core.policy.refusal import refusal

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.aip.contract_digest import definition_of
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
 from core.canonical_json import digest_of
 from core.changes import Change, ChangeKind, Proposal, change_statement
-from core.contract_digest import definition_of
 from core.errors import ErrorCode
-from core.fleet.models import Effect, Risk, Tool
 from core.home import Home
+from core.models.tools import Effect, Risk, Tool
 from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 from tests.fakes.run_size import examples
