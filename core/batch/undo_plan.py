@@ -29,6 +29,11 @@ INVERSES = (RESTORE_FILE, UNDO)
 _SHELLS = frozenset({"shell_execute", "EXEC_CLI"})
 _UNDO_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 _LONGEST_STEP_ID = 64
+_WHY_UNKNOWN = {
+    Basis.NO_ANSWER: "No answer came, and so no undo id: it may have happened.",
+    Basis.UNUSABLE_ANSWER: "Its answer could not be used, and so has no undo id: it may have happened.",
+    Basis.DEVICE_DOES_NOT_KNOW: "Its device does not know how it ended, and has no undo id for it.",
+}
 
 
 class UndoCalls(NamedTuple):
@@ -207,10 +212,8 @@ def _cell_of(
             return with_fate(UndoFate.UNAVAILABLE, away, **found)
         return with_fate(UndoFate.UNDOES, decision.undo, **found)
     if result.verdict is Verdict.UNKNOWN:
-        return with_fate(
-            UndoFate.UNKNOWN,
-            "No answer came, and so no undo id: it may have happened. Look at the device.",
-        )
+        next_step = result.error.next if result.error is not None else ""
+        return with_fate(UndoFate.UNKNOWN, f"{_WHY_UNKNOWN[result.basis]} {next_step}".rstrip())
     if result.verdict is Verdict.CANCELLED:
         return with_fate(UndoFate.UNKNOWN, "It was cancelled while it ran; what it did until then stays.")
     if result.error is not None and decision is not None and decision.reversible:

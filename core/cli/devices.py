@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from core.aip.pairing import at_host, decode_pairing, encode_pairing
 from core.cli import certificates
 from core.cli.base import command_set, examples, in_session
 from core.cli.output import (
@@ -27,7 +25,8 @@ from core.cli.prompt import is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import CheckState, DeviceDetails, DeviceSettings, Pairing
+from core.fleet.advertised import advertised, check_host
+from core.fleet.models import CheckState, DeviceDetails, DeviceSettings
 from core.models.devices import Device
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
@@ -70,7 +69,7 @@ async def make_pairing(
         if line is not None:
             raise BadInput("--advertise is for a device that dials in; one that listens advertises itself.")
         # Before anything is signed: the host must be one.
-        at_host((await session.console.devices.listening()).url or "wss://console/", advertise)
+        check_host((await session.console.devices.listening()).url, advertise)
     wish = pairing_change(name, settings, line)
     if line is not None:
         signed = await sign_change(session, unlocking, wish, line)
@@ -80,7 +79,7 @@ async def make_pairing(
         signed = await sign_change(session, unlocking, wish)
         pairing = await session.console.devices.pair(name, settings, signed)
         if advertise is not None:
-            pairing = _advertised(pairing, advertise)
+            pairing = advertised(pairing, advertise)
         if json_wanted:
             say(as_json(pairing.model_dump(mode="json")))
         else:
@@ -102,15 +101,6 @@ async def make_pairing(
             say(pairing.stock_url)
     if session.hosted:
         note("No service is running for this home: quarterdeck service start, so that devices can connect.")
-
-
-def _advertised(pairing: Pairing, host: str) -> Pairing:
-    """A pairing whose device dials another name or address of this console."""
-    url = at_host(pairing.url, host)
-    line = replace(decode_pairing(pairing.string), url=url)
-    return pairing.model_copy(
-        update={"string": encode_pairing(line), "url": url, "stock_url": f"{url}?token={line.token}"}
-    )
 
 
 async def details(session: Session, name: str, json_wanted: bool) -> None:

@@ -34,6 +34,7 @@ from core.dispatch.stale_target import (
     targets_point,
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.next_steps import NO_EVIDENCE
 from core.policy.models import Decision, Moment
 
 _NO_PLACE = "it has no place on the screen now."
@@ -257,5 +258,5 @@ def _unfit(error: QuarterdeckError, who: str) -> Refused:
     why = error.message.removesuffix(".")
     return Refused(
         f"{who} a picture before it, and none can be taken: {why}. Nothing was sent.",
-        next_step="See why the device takes no picture; or change what demands one, if it is wrong.",
+        next_step=NO_EVIDENCE.person,
     )

@@ -193,10 +193,15 @@ class DeviceCertificates(FrozenModel):
 
 
 class Certificates(FrozenModel):
-    """This console's certificate and the next one (SHA-256), empty if there is none, and who accepts them."""
+    """This console's certificate and the next one (SHA-256), empty if there is none, and who accepts them.
+
+    `present_until` and `next_until` are the ends of their validity in ISO 8601, empty where not known.
+    """
 
     present: str = ""
+    present_until: str = ""
     next: str = ""
+    next_until: str = ""
     devices: list[DeviceCertificates] = Field(default_factory=list)
 
 

@@ -24,6 +24,7 @@ from core.audit.projection import CommandState, Projection
 from core.batch.models import RunState
 from core.batch.questions import SERVICE_ENDED
 from core.commands.results import NOT_WRITTEN, Basis, CommandResult, Verdict
+from core.dispatch.outcome import unknown_error
 from core.errors import ErrorCode, ErrorInfo
 from core.models.tools import Effect
 
@@ -142,8 +143,7 @@ def _result(command: CommandState) -> NewEntry:
         reads = _reads(command)
         verdict, basis = Verdict.UNKNOWN, Basis.NO_ANSWER
         status = ResultStatus.FAILURE if reads else ResultStatus.NONE
-        code = ErrorCode.TIMEOUT if reads else ErrorCode.OUTCOME_UNKNOWN
-        error = ErrorInfo.of(code, "The service ended while the device had it.")
+        error = unknown_error(basis, "The service ended while the device had it.", reads=reads)
     result = CommandResult(
         call_id=entry.call_id or "",
         device=entry.device or "",

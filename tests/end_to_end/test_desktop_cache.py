@@ -37,6 +37,7 @@ from tests.fakes.accessible_program import (
     accessible_program,
 )
 from tests.fakes.accessible_session import accessible_session
+from tests.fakes.desktop_device import join_session
 from tests.fakes.patience import PATIENCE_S
 
 TEXT = ("Accessible", "Component", "Text", "EditableText")
@@ -50,8 +51,7 @@ def session() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 async def program(session: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Program]:
-    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(key, session[key])
+    join_session(monkeypatch, session)
     things = {
         ROOT: Thing("notes", APPLICATION, ["/f"]),
         "/f": Thing("Frame", FRAME, ["/b", "/e", "/p", "/t"]),

@@ -23,6 +23,7 @@ from core.device.desktop.linux import actions, atspi
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.accessible_session import App, accessible_session, running_app
+from tests.fakes.desktop_device import join_session
 from tests.fakes.device_process import device, running_console
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig, open_rig
@@ -40,10 +41,7 @@ def session() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 async def app(session: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
-    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(key, session[key])
-    for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
-        monkeypatch.delenv(key, raising=False)
+    join_session(monkeypatch, session)
     # On a busy machine our program may think for longer than a person would want to wait.
     monkeypatch.setattr(atspi, "CALL_S", 5.0)
     monkeypatch.setattr(actions, "_ACTION_S", 15.0)

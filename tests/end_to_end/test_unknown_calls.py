@@ -25,6 +25,7 @@ from core.commands.results import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet import connections
 from core.models.devices import Health
+from core.next_steps import NO_ANSWER
 from core.service.console import CellChanged, RunChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service
@@ -305,6 +306,7 @@ async def test_what_a_late_answer_tells_can_be_undone(desk: Desk, tmp_path: Path
         await is_unknown(desk, run)
         [cell] = (await desk.console.runs.undo_plan(run)).cells
         assert cell.fate is UndoFate.UNKNOWN
+        assert cell.why.endswith(NO_ANSWER.person)
         desk.proxy.let_in()
         await desk.online()
         await told(desk, run)

@@ -17,6 +17,7 @@ CHANGED_KEY = "action::indexer.rebuild"
 NOW = datetime.now(UTC).replace(microsecond=0)
 FINGERPRINT = hashlib.sha256(b"the console's certificate").hexdigest()
 NEXT_FINGERPRINT = hashlib.sha256(b"the next certificate of the console").hexdigest()
+CERTIFICATE_ENDS, NEXT_CERTIFICATE_ENDS = "2031-05-04T08:00:00+00:00", "2056-11-20T08:00:00+00:00"
 
 
 def ago(seconds: float) -> str:

@@ -14,7 +14,7 @@ from core.audit.entries import Entry, Kind
 from core.batch.models import Batch
 from core.changes import Proposal, SignedChange
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Check, Listening
+from core.fleet.models import Check, DeviceCertificates, Listening
 from core.models.devices import Device
 from core.models.tools import Contract, Tool
 from core.policy.agents import Agents
@@ -86,6 +86,8 @@ class KnownState(TableConsole):
             refused=14,
         )
         self.next_certificate = ""
+        # Rows with a `why` have not taken the next certificate.
+        self.certificate_rows: list[DeviceCertificates] = []
         # What the doctor finds; None: what fits the device's health.
         self.checks: list[Check] | None = None
         # Of devices that give no live pictures, why.
