@@ -403,7 +403,6 @@ def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool
             spool = Spool(spool_path, SpoolKey(key))
             opened.callback(_close_spool, spool, False)
         recovery = recover(store, spool, missing and store.size > 0)
-        store.upgrade()
         opened.pop_all()
     return store, spool, recovery
 
