@@ -393,13 +393,11 @@ class CertificateSwitched(Event):
 
 @_event
 class TrustAdopted(Event):
-    """What an earlier version trusted was adopted: `pins` and `known` of a device, or the numbers in all."""
+    """A new home had nothing to adopt from files. Only earlier versions wrote it; nothing depends on it."""
 
     kind = Kind.TRUST_ADOPTED
-    pins: dict[str, str] | None = None
-    known: Json | None = None
-    devices: int | None = None
-    tools: int | None = None
+    devices: int
+    tools: int
 
 
 @_event
