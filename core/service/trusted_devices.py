@@ -26,7 +26,6 @@ from core.service.changes import SignedIn
 from core.service.trusted_marks import Marks
 from core.text import escape_hidden
 
-PAGE = 1_000
 KINDS = (
     Kind.TRUST_ADOPTED,
     Kind.DEVICE_PAIRED,
@@ -64,12 +63,8 @@ async def read_trusted_devices(
     """
     record = CertificateRecord() if certificates is None else certificates
     reading = _Reading(signed_in, looked_at, notes, record)
-    after: int | None = 0
-    while after is not None:
-        page = await journal.query(f"kind:{','.join(KINDS)}", after=after, limit=PAGE)
-        for entry in page.entries:
-            reading.take(entry)
-        after = page.next_after
+    async for entry in journal.entries(f"kind:{','.join(KINDS)}"):
+        reading.take(entry)
     copy = read_copy(home.devices)
     for entry in await journal.append_many(_revoked_in(copy, reading.devices)):
         reading.take(entry)
@@ -237,11 +232,8 @@ class _Reading:
             other = before is not None and before.definition != pin.definition
             if before is not None and other and not is_update(tool, before.definition, pin.definition):
                 self._not_counted(entry, f"had {tool} trusted anew")
-            elif before is None or before.claims is None:
+            elif before is None:
                 trusted[tool] = row
-            elif pin.claims is None:
-                # Only earlier versions wrote no claims; what was claimed since then is not taken back by it.
-                trusted[tool] = Pin(pin.definition, before.claims).row
             else:
                 trusted[tool] = Pin(pin.definition, before.claims.with_care(pin.claims)).row
 

@@ -23,8 +23,6 @@ from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.tool_catalog import YieldTimer
 from core.service.service import Service
 
-_PAGE = 1_000
-
 
 async def make_undo_plan(service: Service, run: Run, actor: str) -> UndoPlan:
     """Plan the undo of a run, with the policy's decision about each call if `actor` makes it now.
@@ -83,17 +81,10 @@ async def start_undo(service: Service, run: Run, actor: str, operator: str, dige
     return await service.runner.start(calls.batch, devices, actor, "undo", operator=operator, undoing=undoing)
 
 
-async def _inverses_since(service: Service, seq: int) -> AsyncIterator[Entry]:
+def _inverses_since(service: Service, seq: int) -> AsyncIterator[Entry]:
     """The entries, since entry `seq`, of the calls of inverses, oldest first."""
     kinds = f"{Kind.COMMAND_PREPARED},{Kind.RESULT_RECORDED},{Kind.LATE_ANSWER_RECEIVED}"
-    after: int | None = seq
-    while after is not None:
-        page = await service.journal.query(
-            f"tool:{','.join(INVERSES)} kind:{kinds}", after=after, limit=_PAGE
-        )
-        for entry in page.entries:
-            yield entry
-        after = page.next_after
+    return service.journal.entries(f"tool:{','.join(INVERSES)} kind:{kinds}", after=seq)
 
 
 def _unavailable(service: Service, device: str) -> dict[tuple[str, str], str]:
