@@ -20,14 +20,12 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from core.approvals.grants import SignedGrant
 from core.approvals.models import Operator
-from core.approvals.operator_keys import verify_statement
 from core.audit.entries import Entry, Kind
-from core.canonical_json import digest_of
 from core.changes import Change, ChangeKind, ChangeStatement, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
 from core.files import read_own_text, write_atomic
 from core.home import OPERATOR_NAME
-from core.statements import SignedStatement, check_time, verify_signature
+from core.statements import SignedStatement, verify_signature
 
 log = structlog.get_logger(__name__)
 
@@ -100,27 +98,21 @@ class Operators:
             JournalCorrupt: an entry about operators does not have the form that the service writes.
         """
         ignored: list[str] = []
-        endorsed: set[str] = set()
         try:
             for entry in entries:
                 if entry.kind is Kind.OPERATOR_REGISTERED:
-                    ignored += self._restore_operator(entry, holds, endorsed)
+                    ignored += self._restore_operator(entry, holds)
                 elif entry.kind is Kind.OPERATOR_REMOVED:
                     ignored += self._restore_removal(entry, holds)
         except (ValidationError, KeyError, TypeError) as error:
             raise JournalCorrupt(f"The journal's entries about operators cannot be read: {error}") from error
         return [*ignored, *self._compare_copy()]
 
-    def _restore_operator(self, entry: Entry, holds: Holds, endorsed: set[str]) -> list[str]:
+    def _restore_operator(self, entry: Entry, holds: Holds) -> list[str]:
         operator = Operator.model_validate(entry.body["operator"])
         if self.is_registered(operator):
             return []
-        valid = (
-            not self._had_operator
-            or self._signed_now(entry, adding(operator), holds)
-            or self._endorsed(entry, operator, endorsed)
-        )
-        if not valid:
+        if self._had_operator and not self._signed_now(entry, adding(operator), holds):
             return [f"Operator {operator.name} (entry {entry.seq}) was registered without a valid signature."]
         registered = operator.model_copy(update={"registered_at": operator.registered_at or entry.time})
         self._register(registered)
@@ -154,26 +146,6 @@ class Operators:
             and holds(entry, signed.statement)
             and verify_signature(signed.statement, signed.signature, author.public_key)
         )
-
-    def _endorsed(self, entry: Entry, operator: Operator, endorsed: set[str]) -> bool:
-        """Whether an operator registered at that time endorsed this one, in the form of earlier versions.
-
-        Its statements had no nonce; `endorsed` are the signatures that were used so far.
-        """
-        try:
-            signed = SignedStatement.model_validate(entry.body.get("signed_by"))
-            check_time(signed.statement.expires, now=datetime.fromisoformat(entry.time))
-        except (ValidationError, Refused):
-            return False
-        author = self._operators.get(signed.statement.approver)
-        wished = digest_of({"name": operator.name, "public_key": operator.public_key})
-        named = (signed.statement.approval, signed.statement.request_digest)
-        if author is None or named != (f"operator:{operator.name}", wished):
-            return False
-        if signed.signature in endorsed or not verify_statement(signed, author.public_key):
-            return False
-        endorsed.add(signed.signature)
-        return True
 
     def _compare_copy(self) -> list[str]:
         """Report operators that only `operators.json` names, and write the file again from the journal."""

@@ -186,9 +186,7 @@ class KnownDevices:
             return ["devices.json was missing; the devices that the journal has hold."] if self._known else []
         rows = copy.devices.values()
         unknown = [row.name for row in rows if row.name not in self._known and row.paired]
-        others = [
-            row.name for row in rows if row.name in self._known and not _same(row, self._known[row.name])
-        ]
+        others = [row.name for row in rows if row.name in self._known and row != self._known[row.name]]
         notes = []
         if unknown:
             notes.append(f"devices.json lists {some_names(unknown)}, not paired in the journal: not let in.")
@@ -342,8 +340,8 @@ class KnownDevices:
         """
         path = self._token_file(name)
         try:
-            # A crash during writing may have left the token under another name (`.new`: earlier versions).
-            for file in (path, path.with_suffix(".fresh"), path.with_suffix(".new")):
+            # A crash during writing may have left the token under another name.
+            for file in (path, path.with_suffix(".fresh")):
                 file.unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(f"{path} cannot be deleted: {error.strerror}.") from error
@@ -402,13 +400,6 @@ def read_dial_token(folder: Path, name: str) -> str:
 def _token_file(folder: Path, name: str) -> Path:
     # Not `with_suffix`: it would cut off a part of a name with dots.
     return folder / f"{check_name(name)}.token"
-
-
-def _same(row: KnownDevice, known: KnownDevice) -> bool:
-    """Whether a row of the copy equals the known device. Older copies lack `dial_token_sha256`."""
-    if not row.dial_token_sha256:
-        known = known.model_copy(update={"dial_token_sha256": ""})
-    return row == known
 
 
 def _by_name(known: list[KnownDevice]) -> dict[str, KnownDevice]:

@@ -319,14 +319,15 @@ class ToolCatalog:
             self._noted.pop(name, None)
 
     async def change(self, name: str, offered: ListedTool, ours: bool) -> ContractChange:
-        """A tool as trusted and as listed now; the claims are included if the trusted claims are known."""
+        """A tool as trusted and as listed now, each with its claims; without the first if it was not kept."""
         info = offered.info
         pin = self._pins.get(name, info.tool_name)
         before, after = None, pinned_definition(info)
         contract: Contract | None = None
         if pin is not None:
-            before = after if _is_same(pin, offered) else await self._kept_definition(pin.definition)
-        if before is not None and pin is not None and pin.claims is not None:
+            is_same = pin.definition == offered.digest
+            before = after if is_same else await self._kept_definition(pin.definition)
+        if before is not None and pin is not None:
             contract = await self._contract_before(name, before, pin.claims)
             before = {**before, **_beside(pin.claims)}
             after = {**after, **_beside(claims_of(info, ours))}
@@ -350,13 +351,13 @@ class ToolCatalog:
         if pin is None:
             return Pin(digest, now)
         definition = pin.definition
-        if not _is_same(pin, offered):
+        if definition != digest:
             # Another definition, even an equivalent one, needs an operator's review, unless this program
             # lists it as an update of the trusted definition.
             if not is_update(info.tool_name, definition, digest):
                 return None
             definition = digest
-        if pin.claims is None or now == pin.claims:
+        if now == pin.claims:
             return Pin(definition, now)
         if eases(contract_of(offered, pin.claims), contract_of(offered, now)):
             return None
@@ -454,7 +455,7 @@ class ToolCatalog:
         if self._admitted(name, offered, ours) is not None:
             return ""
         pin = self._pins.get(name, offered.info.tool_name)
-        if pin is None or pin.claims is None or not _is_same(pin, offered):
+        if pin is None or pin.definition != offered.digest:
             return "changed its definition"
         return claims_of(offered.info, ours).words_after(pin.claims) or OTHERWISE
 
@@ -514,11 +515,6 @@ def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolI
         by_key[info.tool_key] = info
         names[info.tool_name] = info
     return by_key
-
-
-def _is_same(pin: Pin, offered: ListedTool) -> bool:
-    """Whether a tool has its pinned definition; earlier versions pinned the exact digest."""
-    return pin.definition in (offered.digest, offered.exact)
 
 
 def _check_there(name: str, still: Callable[[], bool]) -> None:

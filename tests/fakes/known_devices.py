@@ -76,14 +76,3 @@ def _pairing(known: KnownDevice, key: OperatorKey, home_key: str) -> NewEntry:
     proposal = Proposal(home=home_key, change=change, needs_signature=True)
     body = {"direction": known.direction, "signed": signed_by(key, proposal).model_dump(mode="json")}
     return NewEntry(kind=Kind.DEVICE_PAIRED, actor="operator:anna", device=known.name, body=body)
-
-
-async def pinned_without_claims(home: Home, device: str, digests: dict[str, str]) -> None:
-    """Pin tools, by their keys, as the journal of a version has it that did not record what devices claim."""
-    key = load_or_create_journal_key(home.keys / "journal.key")
-    journal = await Journal.open(home.path, key, "quarterdeck")
-    entry = NewEntry(kind=Kind.CONTRACT_PINNED, actor="service", device=device, body={"tools": digests})
-    try:
-        await journal.append(entry)
-    finally:
-        await journal.close()

@@ -16,10 +16,8 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import (
     AllResumed,
     ApprovalExpired,
-    CommandDecided,
     CommandPrepared,
     CommandSent,
-    ContractPinned,
     DeviceForgotten,
     DevicePaired,
     DeviceSet,
@@ -167,19 +165,6 @@ class TestWriting:
 
 
 class TestReading:
-    def test_what_earlier_versions_did_not_write(self):
-        pinned = read(Kind.CONTRACT_PINNED, {"tools": {"action::click": "d"}})
-        assert isinstance(pinned, ContractPinned)
-        assert (pinned.tools, pinned.claims, pinned.ours, pinned.pins) == (
-            {"action::click": "d"},
-            {},
-            None,
-            {},
-        )
-        decided = read(Kind.COMMAND_DECIDED, {"decision": {"answer": "allow"}})
-        assert isinstance(decided, CommandDecided)
-        assert (decided.tags, decided.production) == (None, None)
-
     def test_what_a_later_version_adds_is_ignored(self):
         assert read(Kind.COMMAND_SENT, {"digest": "d", "colour": "red"}) == CommandSent(digest="d")
 

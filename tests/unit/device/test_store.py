@@ -332,7 +332,7 @@ def test_records_of_a_version_before_the_store_are_not_passed_over(tmp_path: Pat
     (tmp_path / name).mkdir()
     (tmp_path / name / "calls-0.jsonl").write_text("{}")
     with pytest.raises(
-        BadInput, match="records that this version does not read.* move the state folder away"
+        BadInput, match=r"records that this version does not read.* move the state folder away"
     ):
         DeviceStore(tmp_path).open()
     assert not (tmp_path / DATABASE).exists()
