@@ -19,7 +19,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from core.broken_text import fault_words
-from core.errors import BadInput, ErrorCode, ServiceError
+from core.errors import BadInput, ErrorCode, ServiceError, first_fault
 from core.files import FileLock, write_atomic
 
 # Bytes of the longest Unix socket address that every platform accepts.
@@ -234,9 +234,7 @@ class Home:
         except FileNotFoundError:
             return Settings()
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise BadInput(f"{path}: {key}: {first['msg']}") from error
+            raise BadInput(f"{path}: {first_fault(error)}") from error
         except (OSError, ValueError, RecursionError) as error:
             raise BadInput(f"{path} cannot be read: {fault_words(error)}") from error
 

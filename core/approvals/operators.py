@@ -22,7 +22,7 @@ from core.approvals.grants import SignedGrant
 from core.approvals.models import Operator
 from core.audit.entries import Entry, Kind
 from core.changes import Change, ChangeKind, ChangeStatement, SignedChange, SignedIdentity
-from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
+from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused, first_fault
 from core.files import read_own_text, write_atomic
 from core.home import OPERATOR_NAME
 from core.statements import SignedStatement, verify_signature
@@ -74,7 +74,7 @@ def read_copy(path: Path) -> list[Operator] | None:
     try:
         return None if text is None else _OPERATORS.validate_json(text)
     except ValidationError as error:
-        raise BadInput(f"{path} is not as it was written: {error}") from error
+        raise BadInput(f"{path} is not as it was written: {first_fault(error)}") from error
 
 
 class Operators:
@@ -105,7 +105,9 @@ class Operators:
                 elif entry.kind is Kind.OPERATOR_REMOVED:
                     ignored += self._restore_removal(entry, holds)
         except (ValidationError, KeyError, TypeError) as error:
-            raise JournalCorrupt(f"The journal's entries about operators cannot be read: {error}") from error
+            raise JournalCorrupt(
+                f"The journal's entries about operators cannot be read: {first_fault(error)}"
+            ) from error
         return [*ignored, *self._compare_copy()]
 
     def _restore_operator(self, entry: Entry, holds: Holds) -> list[str]:
@@ -163,7 +165,8 @@ class Operators:
         except (BadInput, ValueError, TypeError) as error:
             text = None
             differences.append(
-                f"operators.json was not as it was written ({error}); the journal's operators hold."
+                f"operators.json was not as it was written ({first_fault(error)});"
+                " the journal's operators hold."
             )
         if text != self._copy_text() and (self._operators or text is not None):
             self._write()

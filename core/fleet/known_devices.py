@@ -28,7 +28,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from core.aip.pairing import TOKEN
 from core.audit.entries import Entry
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, first_fault
 from core.files import create_new, read_own_text, sync_folder, write_atomic
 from core.fleet.models import DeviceSettings, FrozenModel
 from core.home import OPERATOR_NAME
@@ -96,7 +96,8 @@ def read_copy(path: Path) -> Copy:
         text = read_own_text(path, LARGEST_FILE)
         devices = {} if text is None else _by_name(_FILE.validate_python(json.loads(text)["devices"]))
     except (ValueError, TypeError, KeyError, BadInput, RecursionError) as error:
-        return Copy({}, text, _first_words(error))
+        # The error may quote any content of the file, and the text goes into the journal.
+        return Copy({}, text, escape_hidden(first_fault(error)[:_LONGEST_WORDS], keep_lines=False))
     return Copy(devices, text)
 
 
@@ -412,12 +413,3 @@ def _by_name(known: list[KnownDevice]) -> dict[str, KnownDevice]:
         if twice is not None:
             raise BadInput(f"the {what} {twice} is in it twice")
     return {one.name: one for one in known}
-
-
-def _first_words(error: Exception) -> str:
-    words = str(error) or type(error).__name__
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        words = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    # The error may quote any content of the file, and the text goes into the journal.
-    return escape_hidden(words[:_LONGEST_WORDS], keep_lines=False)

@@ -15,7 +15,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import CertificateSwitched, CertificateTaken, DeviceBound, DeviceRevoked
 from core.audit.journal import Journal
 from core.changes import ChangeKind
-from core.errors import BadInput, JournalCorrupt
+from core.errors import BadInput, JournalCorrupt, first_fault
 from core.fleet.certificates import CertificateRecord
 from core.fleet.known_devices import Copy, KnownDevice, KnownDevices, paired_by, read_copy, with_settings
 from core.fleet.models import NO_MACHINE, DeviceSettings, Machine
@@ -122,8 +122,8 @@ class _Reading:
         except (BadInput, ValidationError, KeyError, TypeError, AttributeError) as error:
             raise JournalCorrupt(
                 f"Entry {entry.seq} of the journal, about the trust in a device, cannot be read by this"
-                f" version of Quarterdeck ({error}). Open this home with the version that wrote it, or"
-                " move the home away to begin a new one."
+                f" version of Quarterdeck ({first_fault(error)}). Open this home with the version that wrote"
+                " it, or move the home away to begin a new one."
             ) from error
 
     def _certificate(self, entry: Entry) -> None:

@@ -52,7 +52,7 @@ from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.errors import BadInput, ErrorCode, Refused
+from core.errors import BadInput, ErrorCode, Refused, first_fault
 from core.fleet.filter import no_match
 from core.fleet.models import Device
 from core.policy.policy_check import approvals_out_of_reach
@@ -578,8 +578,7 @@ def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> 
     try:
         return Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise BadInput(f"This is no call: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+        raise BadInput(f"This is not a call: {first_fault(error)}.") from None
 
 
 def _check_said(said: str) -> None:

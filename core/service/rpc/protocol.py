@@ -23,7 +23,7 @@ import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.broken_text import fault_words
-from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, first_fault
 from core.json_walk import Members, is_finite, members_of, place_text, walk
 from core.policy.agents import PREFIX as AGENT_PREFIX
 from core.policy.agents import is_agent
@@ -130,14 +130,7 @@ class Method:
         try:
             return {name: self.parameters[name].validate_python(value) for name, value in params.items()}
         except ValidationError as error:
-            raise BadInput(f"{self.name}: {first_problem(error)}") from error
-
-
-def first_problem(error: ValidationError) -> str:
-    """Pydantic's first finding, in one line without the value (it may be secret or huge)."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg']}" if place else str(first["msg"])
+            raise BadInput(f"{self.name}: {first_fault(error)}") from error
 
 
 def _check_finite(arguments: dict[str, Any]) -> None:
@@ -327,4 +320,4 @@ def read_hello(data: str | bytes) -> Hello:
     try:
         return Hello.model_validate(hello)
     except ValidationError as error:
-        raise BadInput(f"hello: {first_problem(error)}") from error
+        raise BadInput(f"hello: {first_fault(error)}") from error
