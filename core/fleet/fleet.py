@@ -30,13 +30,14 @@ from core.fleet.models import (
     ToolHit,
     Unavailable,
 )
-from core.fleet.tool_catalog import Recorder, ToolCatalog, YieldTimer
+from core.fleet.tool_catalog import Recorder, ToolCatalog
 from core.fleet.tool_pins import Pins
 from core.fleet.tool_search import Offer, PastResults, Results, ToolIndex
 from core.ids import now_utc
 from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy
+from core.tasks import in_turns
 from core.text import some_names
 
 # Re-exported for the modules that connect devices.
@@ -161,10 +162,8 @@ class Fleet:
             BadInput: the query is too long.
         """
         self._policy.refresh()
-        pause = YieldTimer()
-        for record in list(self._records.values()):
+        async for record in in_turns(list(self._records.values())):
             self._judge(record)
-            await pause.breathe()
         await self._index.follow(
             Offer(name, record.identity.tags, record.health, record.tools)
             for name, record in self._records.items()

@@ -43,13 +43,13 @@ from core.fleet.updated_tools import is_update
 from core.ids import new_id
 from core.json_walk import count_parts
 from core.policy.policy_file import Overrides
+from core.tasks import in_turns
 
 # Sizes in parts of definitions (`count_parts`): read at once, which takes some milliseconds at worst; and
 # read by one call in a thread.
 AT_ONCE = 2_000
 _IN_A_THREAD = 20_000
 _CHARACTERS = 200
-_SLICE_S = 0.005
 
 
 class Arrived(Protocol):
@@ -59,19 +59,6 @@ class Arrived(Protocol):
     def channel(self) -> BasicCommandDispatcher: ...
     @property
     def ours(self) -> bool: ...
-
-
-class YieldTimer:
-    """Yields to the loop whenever the caller has run for some milliseconds."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    async def breathe(self) -> None:
-        """Yield if the time slice is used up."""
-        if time.perf_counter() - self._began > _SLICE_S:
-            await asyncio.sleep(0)
-            self._began = time.perf_counter()
 
 
 async def read_tools(
@@ -190,16 +177,14 @@ class ToolCatalog:
         offered = dict(zip(infos, await read_tools(list(infos.values()), self._reading, still), strict=True))
         async with self.alone(name):
             _check_there(name, still)
-            pause = YieldTimer()
             fresh: dict[str, Pin] = {}
             changed: dict[str, str] = {}
-            for key, tool in offered.items():
+            async for key, tool in in_turns(offered.items()):
                 pin = self._admitted(name, tool, ours)
                 if pin is None:
                     changed[key] = tool.digest
                 elif pin != self._pins.get(name, tool.info.tool_name):
                     fresh[key] = pin
-                await pause.breathe()
             if again and (fresh or not self._knows_of(name, offered, changed, ours)):
                 for entry in listing:
                     self._journal.note(entry)
@@ -208,9 +193,8 @@ class ToolCatalog:
                 await self._trust(name, {key: offered[key] for key in fresh}, fresh, ours, still)
             await self._note_changed(name, offered, changed, ours)
             held: dict[str, Tool] = {}
-            for tool in offered.values():
+            async for tool in in_turns(offered.values()):
                 held[tool.info.tool_name] = self.judged(name, tool, ours)
-                await pause.breathe()
             _check_there(name, still)
         return offered, held
 

@@ -20,8 +20,8 @@ from core.batch.undo_plan import (
     undone_by,
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.tool_catalog import YieldTimer
 from core.service.service import Service
+from core.tasks import in_turns
 
 
 async def make_undo_plan(service: Service, run: Run, actor: str) -> UndoPlan:
@@ -45,11 +45,7 @@ async def make_undo_plan(service: Service, run: Run, actor: str) -> UndoPlan:
     plan = await service.journal.fold_run(
         summary.id, lambda entries: plan_undo(run, entries, undone, unavailable)
     )
-    pause = YieldTimer()
-    cells = []
-    for cell in plan.cells:
-        cells.append(await _decided(service, cell, actor))
-        await pause.breathe()
+    cells = [await _decided(service, cell, actor) async for cell in in_turns(plan.cells)]
     return plan_of(summary.id, cells)
 
 

@@ -11,7 +11,6 @@ This module names no method: each wire form is derived from the method's declara
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import typing
 from collections.abc import Iterator
@@ -29,10 +28,11 @@ from core.policy.agents import PREFIX as AGENT_PREFIX
 from core.policy.agents import is_agent
 from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Event, api_methods
+from core.tasks import in_turns
 
 MAX_FRAME = 64 * 1024 * 1024
-# Members of a list. Ten thousand cells with their results take 0.1 s.
-ENCODED_AT_ONCE = 500
+PAGE = 500
+"""Members of a list that are encoded or validated at once. Ten thousand cells take 0.1 s."""
 ID_BYTES = 8
 MAX_ID = 2**53 - 1
 
@@ -212,8 +212,6 @@ def decode(data: str | bytes) -> dict[str, Any]:
 async def encode_result(number: int, method: Method, value: Any) -> bytes:
     """Encode the frame of an answer: binary if the method returns bytes, else JSON.
 
-    The loop has a turn after each `ENCODED_AT_ONCE` members of a long list.
-
     Raises:
         QuarterdeckError: the result has no JSON form (`bad_result`) or exceeds `MAX_FRAME` (`too_large`).
     """
@@ -221,11 +219,7 @@ async def encode_result(number: int, method: Method, value: Any) -> bytes:
         data = number.to_bytes(ID_BYTES, "big") + bytes(value)
     else:
         try:
-            parts: list[bytes] = []
-            for part in _json_parts(method, value):
-                if parts:
-                    await asyncio.sleep(0)
-                parts.append(part)
+            parts = [part async for part in in_turns(_json_parts(method, value))]
         except (pydantic_core.PydanticSerializationError, UnicodeError) as error:
             raise QuarterdeckError(
                 f"The result of {method.name} has no JSON form: {fault_words(error)}.", ErrorCode.BAD_RESULT
@@ -258,16 +252,20 @@ def _json_parts(method: Method, value: Any) -> Iterator[bytes]:
 
 
 def _list_parts(values: list[Any]) -> Iterator[bytes]:
-    for start in range(0, len(values), ENCODED_AT_ONCE):
-        part = pydantic_core.to_json(
-            values[start : start + ENCODED_AT_ONCE], by_alias=True, inf_nan_mode="null"
-        )
-        yield (b"," if start else b"[") + part[1:-1]
+    for number, page in enumerate(pages_of(values)):
+        part = pydantic_core.to_json(page, by_alias=True, inf_nan_mode="null")
+        yield (b"," if number else b"[") + part[1:-1]
     yield b"]"
 
 
+def pages_of(values: list[Any]) -> Iterator[list[Any]]:
+    """A list in pages of `PAGE` members."""
+    for start in range(0, len(values), PAGE):
+        yield values[start : start + PAGE]
+
+
 def _is_long(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > ENCODED_AT_ONCE
+    return isinstance(value, list) and len(value) > PAGE
 
 
 def encode_events(stream: int, events: list[Event]) -> bytes:
