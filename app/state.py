@@ -140,7 +140,7 @@ class AppState(QObject):
 
     def waiting(self) -> list[Approval]:
         """What waits for an operator: highest risk first, then oldest."""
-        return sorted(self.approvals.values(), key=lambda one: (-one.decision.risk.rank, one.asked_at))
+        return sorted(self.approvals.values(), key=lambda approval: approval.place)
 
     def runs_newest_first(self) -> list[RunSummary]:
         """The runs that are known here; older ones are read through the door."""

@@ -58,6 +58,11 @@ class Approval(FrozenModel):
     edited_from: str = ""
     edited_to: str = ""
 
+    @property
+    def place(self) -> tuple[int, str]:
+        """The sort key of a list of requests: highest risk first, then oldest."""
+        return -self.decision.risk.rank, self.asked_at
+
 
 class Fatigue(FrozenModel):
     """The measure of an operator's last `decided` answers, at most those of the last hour.

@@ -367,7 +367,7 @@ class ApprovalQueue:
     def list(self) -> list[Approval]:
         """The pending requests: highest risk first, then oldest."""
         snapshots = [pending.snapshot() for pending in self._pending.values()]
-        return sorted(snapshots, key=lambda pending: (-pending.decision.risk.rank, pending.asked_at))
+        return sorted(snapshots, key=lambda approval: approval.place)
 
     def get(self, approval_id: str) -> Approval:
         """A pending request, or one of the last `DECIDED_KEPT` that ended.

@@ -57,7 +57,7 @@ from core.fleet.filter import no_match
 from core.fleet.models import Device
 from core.policy.policy_check import approvals_out_of_reach
 from core.service.alternatives import FailedCall, alternatives_to
-from core.service.api.client import Client, ClientApi
+from core.service.api.client import Client, ClientApi, no_such_run
 from core.service.api.devices import matching_devices
 from core.service.api.models import ResultPage, RunPage
 from core.service.api.run_reader import Place, RunReader, no_such_cell
@@ -554,7 +554,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def _start_of(self, run: str) -> int:
         page = await self._service.journal.query(f"kind:{Kind.RUN_STARTED} run:{quoted(run)}", limit=1)
         if not page.entries:
-            raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+            raise no_such_run(run)
         return page.entries[0].seq
 
     async def cancel(self, live: ActiveRun) -> None:
