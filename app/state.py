@@ -17,7 +17,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.batch.models import Cell, RunSummary
-from core.fleet.models import Device, Health
+from core.models.devices import Device, Health
 from core.secret_rule import KNOWN_NAMES, SecretNames
 from core.service.console import (
     AgentChanged,

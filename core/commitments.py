@@ -184,6 +184,11 @@ def marked_objects(value: Any) -> Iterator[dict[str, Any]]:
     return (part for part in values_in(value) if isinstance(part, dict) and SECRET_MARK in part)
 
 
+def holds_stand_in(value: Any) -> bool:
+    """Whether a value contains a secret's stand-in at any depth."""
+    return any(isinstance(part, dict) and part.keys() == {SECRET_MARK} for part in values_in(value))
+
+
 def as_shown(arguments: dict[str, Any], openings: Sequence[Opening]) -> dict[str, Any]:
     """The arguments as the approver saw them: each value with an opening is replaced by its stand-in.
 

@@ -14,10 +14,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.aip.messages import ToolType
 from core.canonical_json import canonical_bytes, sha256_hex
 from core.commitments import MOST_SECRETS, Opening, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
+from core.models.tools import ToolType
 
 REQUEST_FORMAT = "quarterdeck.request/1"
 PAYLOAD_FORMAT = "quarterdeck.payload/1"

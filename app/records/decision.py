@@ -28,7 +28,7 @@ from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.property_list import Property
 from app.widgets.section import Card, Section
 from app.widgets.util import clear_layout
-from core.fleet.models import Effect
+from core.models.tools import Effect
 from core.policy.models import Answer, Decision, Finding, Reason
 
 MOST_FINDINGS = 12

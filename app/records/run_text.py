@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from app.text import count_words, left_words, one_line, parse_time, person_words, plural, with_nothing_sent
 from app.theme.status_styles import StateLook, cell_look
 from core.batch.models import ApprovalStep, Cell, CellState, Run, RunState, RunSummary, Step, flatten
+from core.commands.results import Basis, CommandResult, Verdict
 from core.commitments import marked_objects
-from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.text import shorten_middle
 

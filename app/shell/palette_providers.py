@@ -30,7 +30,8 @@ from app.text import clock, count_words, left_words, one_line, plural
 from app.widgets.action import Action, chord_words
 from app.widgets.util import debounce
 from core.audit.entries import Entry, Kind
-from core.fleet.models import Device, ToolHit
+from core.fleet.models import ToolHit
+from core.models.devices import Device
 from core.policy.models import Answer, Decision
 from core.service.console import EntryPage
 

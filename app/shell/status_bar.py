@@ -20,7 +20,7 @@ from app.widgets import painting
 from app.widgets.labels import set_surface
 from app.widgets.layouts import hbox
 from app.widgets.toast import Toast
-from core.fleet.models import Health
+from core.models.devices import Health
 
 VERIFIED_IS_OLD = timedelta(hours=24)
 GLYPH = 12

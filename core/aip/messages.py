@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from core.aip.frame_limits import check_frame_parts
 from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode, first_fault
+from core.models.tools import ToolType
 
 
 class ResultStatus(StrEnum):
@@ -35,9 +36,6 @@ class FrameStatus(StrEnum):
     FAILED = "failed"
     OK = "ok"
     ERROR = "error"
-
-
-ToolType = Literal["data_collection", "action"]
 
 
 class AipModel(BaseModel):

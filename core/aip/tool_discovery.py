@@ -16,8 +16,9 @@ import structlog
 from pydantic import ValidationError
 
 from core.aip.extensions import CommandProof
-from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
+from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.errors import DeviceError, ErrorCode, first_fault
+from core.models.tools import ToolType
 
 if TYPE_CHECKING:
     from core.aip.device_link import DeviceLink

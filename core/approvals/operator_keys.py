@@ -33,7 +33,7 @@ from core.home import OPERATOR_NAME, Home
 from core.statements import SignedStatement, Statement, check_shown, signed_bytes, verify_signature
 
 if TYPE_CHECKING:
-    from core.approvals.grants import GrantTerms, SignedGrant
+    from core.policy.grants import GrantTerms, SignedGrant
 
 SHORTEST_PASSPHRASE = 10
 # In bytes; OpenSSL cannot encrypt a key with a longer passphrase.
@@ -98,7 +98,7 @@ class OperatorKey:
         Raises:
             BadInput: they name another operator as their author.
         """
-        from core.approvals.grants import SignedGrant
+        from core.policy.grants import SignedGrant
 
         if terms.author != self.name:
             raise BadInput(f"{self.name} cannot sign for {terms.author}.")

@@ -18,13 +18,13 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from core.approvals.grants import SignedGrant
 from core.approvals.models import Operator
 from core.audit.entries import Entry, Kind
 from core.changes import Change, ChangeKind, ChangeStatement, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused, first_fault
 from core.files import read_own_text, write_atomic
 from core.home import OPERATOR_NAME
+from core.policy.grants import SignedGrant
 from core.statements import SignedStatement, verify_signature
 
 log = structlog.get_logger(__name__)

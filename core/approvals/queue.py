@@ -38,13 +38,14 @@ from core.approvals.answering_rules import (
     restore_secrets,
 )
 from core.approvals.fatigue import FatigueMeter
-from core.approvals.grants import GrantBook, GrantTerms, SignedGrant
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operators import Operators
 from core.audit.entries import Entry, NewEntry
 from core.commitments import NO_PLACES, Opening, Places
 from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
 from core.policy.agents import Agents
+from core.policy.grant_book import GrantBook
+from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Decision
 from core.statements import Request, SignedStatement, check_speaks_of
 from core.tasks import TaskGroupOwner

@@ -28,7 +28,7 @@ from core.batch.run_state import result_of, step_facts
 from core.batch.step_values import LargeText, has_large_texts, readable_value
 from core.batch.templates import CompiledStep, StepExpressionError, compile_all, steps_before
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 Place = Literal["when", "expect", "with"]
 """Which part of a step an expression stands in; `with` is a text in its arguments."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from core.audit.entries import Entry, Kind
 from core.audit.events import ProgressReported
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 OutputStream = Literal["stdout", "stderr"]
 # In characters, as all sizes here. The output of a result may be ten times as long.

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
-from core.fleet.models import FrozenModel, Risk
+from core.models.frozen import FrozenModel
+from core.models.tools import Risk
 from core.policy.models import Answer
 
 RunKind = Literal["batch", "call", "undo"]

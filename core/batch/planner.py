@@ -30,12 +30,13 @@ from core.batch.templates import (
     compile_all,
     has_expressions,
 )
+from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
 from core.dispatch.argument_checks import outside_said_roots
-from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.dispatch.deadline import is_stock
 from core.errors import ErrorCode, QuarterdeckError
-from core.fleet.models import Device, Effect, Health, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Effect, Tool
 from core.policy.analysis.masking import UNQUOTED
 from core.policy.analysis.shell.tool_arguments import described_line_arguments
 from core.policy.models import Answer, Decision

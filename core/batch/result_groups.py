@@ -11,7 +11,7 @@ from core.batch.models import Cell
 from core.batch.run_compare import ValueDifference, comparable, result_differences
 from core.batch.run_state import result_of
 from core.canonical_json import digest_of
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 
 class ResultGroup(FrozenModel):

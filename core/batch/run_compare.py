@@ -12,9 +12,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from core.batch.models import Cell, CellState, Run
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 # Members at the top of a result that tell of the call, not of its outcome: no two calls have them in common.
 OF_THE_CALL = frozenset({"execution_time", "timestamp", "taken_at", "undo", "observation"})

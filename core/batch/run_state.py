@@ -29,7 +29,7 @@ from core.batch.models import (
 )
 from core.batch.step_values import readable_value
 from core.canonical_json import digest_of
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
 from core.quick import made
 from core.tasks import in_turns

@@ -33,8 +33,8 @@ from core.batch.run_state import (
     state_after_late_answer,
 )
 from core.batch.templates import CompiledStep, compile_batch
+from core.commands.results import CommandResult
 from core.debounce import Coalescer
-from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, Refused
 from core.ids import now_utc
 from core.tasks import TaskGroupOwner

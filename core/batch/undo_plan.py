@@ -22,8 +22,9 @@ from core.audit.events import event_of
 from core.audit.projection import CommandState, Projection, keep_values
 from core.batch.models import APPROVAL, Batch, Rollout, Run, Step
 from core.canonical_json import digest_of
-from core.dispatch.models import Basis, CommandResult, Verdict
-from core.fleet.models import Effect, FrozenModel
+from core.commands.results import Basis, CommandResult, Verdict
+from core.models.frozen import FrozenModel
+from core.models.tools import Effect
 from core.policy.models import Answer, Decision
 from core.text import plural
 

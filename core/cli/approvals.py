@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from core.approvals.grants import GrantTerms, exact_arguments, scope_words, usual_limits
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.cli import show
@@ -24,6 +23,7 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, checked, sign_change, signs, unlock
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
+from core.policy.grants import GrantTerms, exact_arguments, scope_words, usual_limits
 from core.service import exit_codes
 from core.service.wishes import operator_added, operator_removed
 from core.statements import check_shown

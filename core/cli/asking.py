@@ -13,7 +13,8 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, decide, unlock
 from core.commitments import commitments_in, readable
 from core.errors import BadInput, QuarterdeckError, Refused
-from core.fleet.models import Fact, ToolScope
+from core.fleet.models import ToolScope
+from core.models.tools import Fact
 from core.policy.analysis.built_in_tools import CLOSE_APPLICATION
 from core.service.console import ApprovalChanged, Missed
 from core.statements import check_shown, short_code

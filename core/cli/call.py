@@ -21,7 +21,7 @@ from core.cli.output import (
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, identify
-from core.dispatch.models import Basis, CommandStage
+from core.commands.results import Basis, CommandStage
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
 from core.service import exit_codes
 from core.service.envelope import cell_envelope, envelope_error, refused_envelope

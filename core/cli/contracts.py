@@ -13,7 +13,7 @@ from core.cli.session import Session, must_be_here
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.contracts import changed_facts
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.service.console import ContractChange
 from core.service.wishes import contract_change
 

@@ -16,7 +16,8 @@ from core.cli.prompt import is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import CheckState, Device, DeviceDetails, DeviceSettings, Pairing
+from core.fleet.models import CheckState, DeviceDetails, DeviceSettings, Pairing
+from core.models.devices import Device
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
 

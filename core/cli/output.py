@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import ErrorInfo
 from core.service.envelope import Envelope, envelope_error
 from core.text import escape_hidden, escape_right_to_left, sentences, shorten_middle

@@ -28,7 +28,7 @@ from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.fleet.filter import no_match
+from core.models.device_filter import no_match
 from core.replay.result_search import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import every_result, whole_run

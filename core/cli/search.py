@@ -25,7 +25,8 @@ from core.cli.output import (
     tool_cell,
 )
 from core.cli.session import Session
-from core.fleet.models import Contract, Fact, Tool, ToolDescription, ToolHit, ToolScope
+from core.fleet.models import ToolDescription, ToolHit, ToolScope
+from core.models.tools import Contract, Fact, Tool
 from core.service.batch_proposal import propose
 
 _MOST_REASON = 160

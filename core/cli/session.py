@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 from core.cli.output import note, one_line
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, ServiceError
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console, DeviceChanged
 from core.service.log_setup import logging_to
 from core.service.rpc.client import RemoteConsole

@@ -33,9 +33,9 @@ from core.cli.output import (
 from core.cli.run_text import cells_text, summary_text
 from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.errors import DeviceError, ErrorCode, ErrorInfo
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.replay.titles import KNOWS_NOTHING, NEVER_SEEN
 from core.service import exit_codes
 from core.service.console import Proof

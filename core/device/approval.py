@@ -13,10 +13,10 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
+from core.aip.contract_digest import contract_digest
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command
 from core.commitments import as_shown
-from core.contract_digest import contract_digest
 from core.device.config import DeviceConfig, PinnedOperator
 from core.device.device_store import DeviceStore
 from core.device.tool import NAMESPACE, Tool

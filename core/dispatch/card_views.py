@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from core.canonical_json import digest_of
+from core.commands.request import CommandRequest, Purpose
 from core.controls import Node
 from core.dispatch.command import BoundCommand, PreparedCommand
-from core.dispatch.command_request import CommandRequest, Purpose, Recorder
+from core.dispatch.interfaces import Recorder
 from core.dispatch.screen_reads import (
     Dispatch,
     ScreenReads,

@@ -6,11 +6,11 @@ import difflib
 import time
 from dataclasses import dataclass
 
-from core.dispatch.arguments import Arguments, PreparedCall
-from core.dispatch.command_request import CommandRequest, Target
-from core.dispatch.models import CommandStage
+from core.commands.arguments import Arguments, PreparedCall
+from core.commands.request import CommandRequest, Target
+from core.commands.results import CommandStage
 from core.errors import ADVICE, BadInput, DeviceError, ErrorCode, Refused
-from core.fleet.models import OTHERWISE, Tool
+from core.models.tools import OTHERWISE, Tool
 from core.policy.models import Decision
 from core.policy.real_paths import ResolvedPaths
 from core.statements import Request, make_request

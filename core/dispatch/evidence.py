@@ -10,11 +10,12 @@ from typing import Any
 
 from core.approvals.models import Approval
 from core.approvals.preview_models import Region
+from core.commands.request import Purpose
+from core.commands.results import CommandResult, Evidence
 from core.controls import Node
 from core.dispatch.card_views import LAST_LOOK_S, CardView, CardViews
 from core.dispatch.command import PreparedCommand
-from core.dispatch.command_request import Purpose, Recorder
-from core.dispatch.models import CommandResult, Evidence
+from core.dispatch.interfaces import Recorder
 from core.dispatch.screen_reads import (
     Dispatch,
     ScreenReads,

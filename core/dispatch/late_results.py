@@ -25,14 +25,14 @@ from core.audit.events import LateAnswerReceived, event_of
 from core.audit.models import Page
 from core.audit.projection import CommandState
 from core.audit.query import quoted
+from core.commands.live_secrets import LiveSecrets, Redaction
+from core.commands.results import NOT_WRITTEN, Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.commitments import marked_objects
-from core.dispatch.live_secrets import LiveSecrets, Redaction
-from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.dispatch.outcome import conclude, failure_in, make_result, not_sent
 from core.dispatch.result_sanitizer import Blobs, UnusableAnswer, take_evidence
 from core.dispatch.typed_echo import TYPE_TEXT, without_echo
 from core.errors import DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
-from core.fleet.models import BUILT_IN_NAMESPACE, Effect
+from core.models.tools import BUILT_IN_NAMESPACE, Effect
 from core.policy.models import Decision
 from core.statements import Request
 from core.tasks import TaskGroupOwner

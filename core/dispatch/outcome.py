@@ -31,9 +31,9 @@ from pydantic_core import from_json
 
 from core.aip.frames import read_error_text
 from core.aip.messages import Result, ResultStatus
-from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, CommandStage, Evidence, Verdict
+from core.commands.results import LISTED_PAIRS, Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
-from core.fleet.models import Effect
+from core.models.tools import Effect
 from core.policy.models import Decision
 from core.quick import made
 from core.statements import Request

@@ -30,8 +30,8 @@ from core.aip.link_server import CAME_BACK
 from core.aip.resumable_link import ResumableLink
 from core.audit.events import ListeningChanged
 from core.backoff import Backoff
-from core.dispatch.channel import WebSocketCommandDispatcher
-from core.dispatch.permit import Gate
+from core.commands.channel import WebSocketCommandDispatcher
+from core.commands.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError, Refused
 from core.fleet.certificates import CertificateRecord, ConsoleCertificates
 from core.fleet.device_state import DeviceIdentity
@@ -40,11 +40,12 @@ from core.fleet.fleet import Fleet, Recorder
 from core.fleet.known_devices import DEFAULT_AGENT, KnownDevices
 from core.fleet.listen_address import ConsoleListener
 from core.fleet.lost_links import LostLinks
-from core.fleet.models import Check, Health, Listening, Machine
+from core.fleet.models import Check, Listening
 from core.fleet.paired_machines import PairedMachines
 from core.fleet.registration import StockDevice, arrival_of, is_stock
 from core.fleet.rejected_connections import RejectedConnections
 from core.fleet.tool_catalog import LISTING_IS_LATE
+from core.models.devices import Health, Machine
 from core.tasks import TaskGroupOwner, set_within
 from core.token_bucket import TokenBucket
 

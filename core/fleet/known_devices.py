@@ -30,9 +30,10 @@ from core.aip.pairing import TOKEN
 from core.audit.entries import Entry
 from core.errors import BadInput, ErrorCode, first_fault
 from core.files import create_new, read_own_text, sync_folder, write_atomic
-from core.fleet.models import DeviceSettings, FrozenModel
+from core.fleet.models import DeviceSettings
 from core.home import OPERATOR_NAME
 from core.ids import now_utc
+from core.models.frozen import FrozenModel
 from core.text import escape_hidden, some_names
 from core.tokens import OfferedTokens, token_digest
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from core.address import split_address
 from core.aip.connection_failures import ListenFailure, ListenFault, listen_failure
 from core.aip.device_link import LinkEvents
 from core.aip.limits import LinkLimits
@@ -20,7 +21,6 @@ from core.aip.tls import Identity, load_or_make_identity
 from core.backoff import Backoff
 from core.errors import BadInput
 from core.fleet.models import Listening
-from core.home import split_address
 
 log = structlog.get_logger(__name__)
 

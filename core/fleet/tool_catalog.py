@@ -17,12 +17,12 @@ from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
+from core.aip.contract_digest import definition_of, pinned_definition
 from core.aip.messages import ToolInfo
 from core.audit.entries import Entry, NewEntry
 from core.audit.events import CommandSent, ContractChanged, ContractPinned, EntryFields, Json, ResultRecorded
 from core.canonical_json import canonical_bytes
-from core.contract_digest import definition_of, pinned_definition
-from core.dispatch.channel import BasicCommandDispatcher
+from core.commands.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import (
     ListedTool,
@@ -37,11 +37,12 @@ from core.fleet.contracts import (
     tool_of,
     with_claim,
 )
-from core.fleet.models import OTHERWISE, Contract, ContractChange, Risk, Tool
+from core.fleet.models import ContractChange
 from core.fleet.tool_pins import Claims, Pin, Pins
 from core.fleet.updated_tools import is_update
 from core.ids import new_id
 from core.json_walk import count_parts
+from core.models.tools import OTHERWISE, Contract, Risk, Tool
 from core.policy.policy_file import Overrides
 from core.tasks import in_turns
 

@@ -17,7 +17,7 @@ import structlog
 
 from core.errors import BadInput
 from core.files import read_own_text, write_atomic
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.text import escape_hidden, some_names
 
 log = structlog.get_logger(__name__)

@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 
 from core.aip.messages import ResultStatus
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Health, Tool, ToolHit
+from core.fleet.models import ToolHit
+from core.models.devices import Health
+from core.models.tools import Tool
 from core.quick import made
 from core.tasks import in_turns
 

@@ -15,9 +15,10 @@ from typing import Literal, Self
 from pydantic import Field, field_validator
 
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.filter import LONGEST, DeviceFilter, parse_filter
-from core.fleet.models import Device, FrozenModel
 from core.home import OPERATOR_NAME
+from core.models.device_filter import LONGEST, DeviceFilter, parse_filter
+from core.models.devices import Device
+from core.models.frozen import FrozenModel
 from core.policy.loosening import is_as_strict
 from core.policy.models import Profile
 from core.text import escape_hidden, some_names

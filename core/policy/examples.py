@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from core.fleet.models import Contract, Device, Effect, Fact, FrozenModel, Health, Risk, Source, Tool
+from core.models.devices import Device, Health
+from core.models.frozen import FrozenModel
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
+from core.policy.name_patterns import is_glob
 from core.policy.policy_file import PolicyFile
-from core.policy.rules import Example, MatchContext, Rule, is_glob
+from core.policy.rules import Example, MatchContext, Rule
 
 
 class ExampleResult(FrozenModel):

@@ -12,15 +12,18 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from core.fleet.models import Device, FrozenModel, Health, Risk
+from core.models.devices import Device, Health
+from core.models.frozen import FrozenModel
+from core.models.tools import Risk
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.constraints import Constraint
 from core.policy.examples import example_tool
 from core.policy.models import Answer
+from core.policy.name_patterns import is_glob
 from core.policy.policy_file import PolicyFile
-from core.policy.rules import MatchContext, Rule, is_glob
+from core.policy.rules import MatchContext, Rule
 from core.schema_forms.patterns import Sampler
 
 MOST_RULES_TRIED = 100

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from core.fleet.models import Effect, FrozenModel, Risk
+from core.models.frozen import FrozenModel
+from core.models.tools import Effect, Risk
 
 
 class Profile(StrEnum):

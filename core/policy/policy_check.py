@@ -8,15 +8,16 @@ from collections.abc import Collection, Iterator, Mapping
 from pydantic import Field
 
 from core.errors import BadInput
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 from core.policy.analysis.arguments import PATH_NAME, snake
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.examples import ExampleResult, run_examples
 from core.policy.loose_patterns import PolicyWarning, loose_patterns
 from core.policy.models import Answer
+from core.policy.name_patterns import fits, is_glob
 from core.policy.policy_file import LARGEST_FILE, Override, PolicyFile, parse_policy
-from core.policy.rules import Rule, fits, is_glob
+from core.policy.rules import Rule
 
 __all__ = ["PolicyCheck", "PolicyProblem", "PolicyText", "PolicyWarning", "Trial", "TrialRow", "check_text"]
 

@@ -14,13 +14,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from core.approvals.grants import GrantBook, GrantMiss
 from core.canonical_json import sha256_hex
 from core.errors import BadInput
-from core.fleet.models import Device, FrozenModel
+from core.models.devices import Device
+from core.models.frozen import FrozenModel
 from core.policy.agents import Agents
 from core.policy.engine import PolicyEngine, PolicyQuery, match_context_of
 from core.policy.examples import run_examples
+from core.policy.grant_book import GrantBook
+from core.policy.grants import GrantMiss
 from core.policy.loosening import loosenings, more_careful, worded_as
 from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy, read_policy_text

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 from core.policy.constraints import (
     LONGEST_PATH,
     Undecidable,
@@ -28,7 +28,8 @@ from core.policy.constraints import (
     normal_path,
 )
 from core.policy.models import Answer, RuleHit
-from core.policy.rules import MatchContext, Rule, argument_values, is_glob, prepare_globs
+from core.policy.name_patterns import is_glob
+from core.policy.rules import MatchContext, Rule, argument_values, prepare_globs
 
 _ANY = "*"
 _MOST_CACHED = 4_096

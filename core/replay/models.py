@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 
 class Moment(FrozenModel):

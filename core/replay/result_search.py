@@ -7,8 +7,8 @@ from typing import Any
 
 from core.audit.entries import Entry, Kind
 from core.errors import BadInput, JournalError
-from core.fleet.models import FrozenModel
 from core.json_walk import values_in
+from core.models.frozen import FrozenModel
 
 MOST_WORDS = 16
 LONGEST_WORD = 200

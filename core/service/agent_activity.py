@@ -27,7 +27,7 @@ from core.audit.events import (
 from core.audit.journal import Journal
 from core.audit.projection import CommandState
 from core.audit.query import quoted
-from core.dispatch.models import Basis, CommandResult
+from core.commands.results import Basis, CommandResult
 from core.errors import ErrorCode
 from core.policy.agents import PREFIX
 from core.policy.models import Decision

@@ -19,10 +19,11 @@ from core.audit.events import (
 )
 from core.audit.journal import Journal
 from core.audit.query import quoted
-from core.dispatch.command_request import shows_whole_screen
+from core.commands.request import shows_whole_screen
 from core.fleet.device_state import PersistedState
-from core.fleet.models import Health, HealthChange, PastCall, Refusal
+from core.fleet.models import HealthChange, PastCall, Refusal
 from core.fleet.tool_search import Results
+from core.models.devices import Health
 
 # Entries whose results count, and entries to search. A device with none in them is shown without its past.
 RESULTS = 500

@@ -28,7 +28,7 @@ from core.batch.live_output import (
 from core.batch.models import Cell
 from core.batch.run_state import ActiveRun
 from core.batch.runner import Runner
-from core.dispatch.live_secrets import LiveSecrets, Stream
+from core.commands.live_secrets import LiveSecrets, Stream
 from core.errors import QuarterdeckError
 from core.ids import now_utc
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from core.address import split_address
 from core.aip.pairing import decode_pairing
 from core.approvals.models import Operator
 from core.approvals.operators import adding, removing
@@ -17,7 +18,6 @@ from core.errors import BadInput, ErrorCode, first_fault
 from core.fleet.certificates import short_fingerprint
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, with_settings
 from core.fleet.models import DeviceSettings
-from core.home import split_address
 from core.policy.agents import PREFIX as AGENT_PREFIX
 from core.policy.agents import AgentSettings, targets_words, token_prefix
 from core.policy.agents import loosenings as agent_loosenings
@@ -32,6 +32,7 @@ from core.service.held_settings import (
 from core.service.scopes import scopes_looking_at
 from core.service.service import Service
 from core.service.trusted import SETTINGS_SUBJECT, policy_change
+from core.settings import Settings
 from core.tokens import token_digest
 
 
@@ -59,7 +60,7 @@ def settings(service: Service) -> PlannedChange:
     Raises:
         BadInput: the file is broken.
     """
-    read, device = service.home.settings(), readable_device_config(service.home)
+    read, device = Settings.read(service.home.settings), readable_device_config(service.home)
     after = loosening_settings(read, device)
     change = Change(
         kind=ChangeKind.SETTINGS,

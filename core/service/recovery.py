@@ -23,9 +23,9 @@ from core.audit.journal import Journal
 from core.audit.projection import CommandState, Projection
 from core.batch.models import RunState
 from core.batch.questions import SERVICE_ENDED
-from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, Verdict
+from core.commands.results import NOT_WRITTEN, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
-from core.fleet.models import Effect
+from core.models.tools import Effect
 
 _KINDS = (
     Kind.RUN_STARTED,

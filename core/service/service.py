@@ -29,11 +29,11 @@ from core.batch.execution import Environment
 from core.batch.history import rebuild_run
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
+from core.commands.live_secrets import LiveSecrets
 from core.debounce import Coalescer
 from core.device.config import DeviceConfig
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.late_results import LateResults, Settled
-from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.connections import DeviceConnections
@@ -86,6 +86,7 @@ from core.service.reserve import Kept, Reserve, take_over
 from core.service.run_devices import RunDevices
 from core.service.trusted import Trusted, read_trusted
 from core.service.unknown_calls import UnknownCalls
+from core.settings import Settings
 from core.tasks import TaskGroupOwner
 
 # Seconds. Once the links are closed, only bookkeeping remains before the runs end.
@@ -236,7 +237,7 @@ class Service:
                 f"The home {home.path} cannot be used: {error.strerror}. Check its permissions."
             ) from error
         try:
-            home.settings()
+            Settings.read(home.settings)
             key = await asyncio.to_thread(load_or_create_journal_key, home.keys / "journal.key")
             journal = await Journal.open(home.path, key, "quarterdeck")
         except BaseException:
@@ -456,7 +457,7 @@ class Service:
     def _pending_settings(self) -> list[str]:
         try:
             device = readable_device_config(self.home)
-            return pending_settings(self.home.settings(), self.accepted_settings, device)
+            return pending_settings(Settings.read(self.home.settings), self.accepted_settings, device)
         except BadInput as error:
             return [error.message]
 

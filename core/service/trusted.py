@@ -19,9 +19,9 @@ from core.device.config import DeviceConfig
 from core.errors import BadInput, JournalError
 from core.fleet.certificates import CertificateRecord
 from core.fleet.known_devices import KnownDevices
-from core.fleet.models import Machine
 from core.fleet.tool_pins import Pins
-from core.home import Home, Settings
+from core.home import Home
+from core.models.devices import Machine
 from core.policy.agents import Agents
 from core.policy.loosening import loosenings
 from core.policy.policy_file import PolicyFile
@@ -32,6 +32,7 @@ from core.service.trusted_agents import KINDS as AGENT_KINDS
 from core.service.trusted_agents import restore_agents
 from core.service.trusted_devices import read_trusted_devices
 from core.service.trusted_marks import marks_looked_at
+from core.settings import Settings
 
 POLICY_SUBJECT = "policy.toml"
 SETTINGS_SUBJECT = "settings.toml"
@@ -90,7 +91,7 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
 
     text, problem = await _accepted_policy(journal, signed_in, notes)
     accepted = await _accepted_settings(journal, signed_in, notes)
-    settings = home.settings()
+    settings = Settings.read(home.settings)
     notes += [problem] if problem else []
     stopped = await _standing_stop(journal, signed_in, notes)
     of_agents = [entry async for entry in journal.entries(f"kind:{','.join(AGENT_KINDS)}")]

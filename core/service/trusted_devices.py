@@ -18,10 +18,11 @@ from core.changes import ChangeKind
 from core.errors import BadInput, JournalCorrupt, first_fault
 from core.fleet.certificates import CertificateRecord
 from core.fleet.known_devices import Copy, KnownDevice, KnownDevices, paired_by, read_copy, with_settings
-from core.fleet.models import NO_MACHINE, DeviceSettings, Machine
+from core.fleet.models import DeviceSettings
 from core.fleet.tool_pins import Pin, Pins, Rows, pin_of
 from core.fleet.updated_tools import is_update
 from core.home import Home
+from core.models.devices import NO_MACHINE, Machine
 from core.service.changes import SignedIn
 from core.service.trusted_marks import Marks
 from core.text import escape_hidden

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from core.approvals.grants import GrantBook
 from core.batch.batch_file import read_batch
 from core.batch.expressions import (
     Context,
@@ -17,11 +16,13 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.planner import Planner
+from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
-from core.dispatch.command_request import NO_SECRETS, Secrets
-from core.fleet.models import Device, Health, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 from core.policy.analysis.call_analysis import analyze_call
 from core.policy.engine import PolicyEngine, PolicyQuery
+from core.policy.grant_book import GrantBook
 from core.policy.models import Decision
 from core.policy.policy_file import parse_policy
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths

@@ -7,9 +7,10 @@ import statistics
 import time
 from typing import Any
 
-from core.approvals.grants import GrantBook
-from core.fleet.models import Device, Health, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 from core.policy.engine import PolicyEngine, PolicyQuery
+from core.policy.grant_book import GrantBook
 from core.policy.policy_file import parse_policy
 from tests.bench.journal_bench import Figures
 from tests.fakes.policy_calls import a_tool

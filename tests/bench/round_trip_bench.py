@@ -18,10 +18,11 @@ from pathlib import Path
 
 from websockets.asyncio.client import connect
 
-from core.aip.messages import Command, ToolType
-from core.dispatch.command_request import CommandRequest
+from core.aip.messages import Command
+from core.commands.request import CommandRequest
 from core.home import Home
 from core.ids import new_id
+from core.models.tools import ToolType
 from core.service.console import Console
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole

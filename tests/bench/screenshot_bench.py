@@ -28,7 +28,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from app.tour.display import some_display
 from core.aip.extensions import FEATURE_BINARY
 from core.aip.frames import acknowledgement
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.home import Home
 from core.service.service import Service
 from tests.bench.journal_bench import Figures

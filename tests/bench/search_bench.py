@@ -14,8 +14,9 @@ import time
 
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
-from core.fleet.models import Health, Tool
 from core.fleet.tool_search import Offer, ToolIndex
+from core.models.devices import Health
+from core.models.tools import Tool
 from tests.bench.journal_bench import Figures
 
 LIMIT_MS = 1.5

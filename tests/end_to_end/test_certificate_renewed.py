@@ -13,8 +13,9 @@ import pytest_asyncio
 
 from core.aip.pairing import decode_pairing, encode_pairing
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import Certificates, CheckState, DeviceSettings, Health
+from core.fleet.models import Certificates, CheckState, DeviceSettings
 from core.home import Home
+from core.models.devices import Health
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.ports import free_port

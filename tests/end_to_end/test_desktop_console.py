@@ -15,11 +15,11 @@ from PIL import Image
 
 from core.aip.messages import Command, ResultStatus
 from core.approvals.operator_keys import statement_for
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.device import DeviceConfig, build_router
 from core.device.desktop.linux import actions, atspi
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.accessible_session import App, accessible_session, running_app

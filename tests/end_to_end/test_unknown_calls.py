@@ -22,10 +22,10 @@ from core.audit.entries import Entry, Kind
 from core.audit.events import LateAnswerReceived
 from core.batch.models import Cell, CellState, Run, RunState
 from core.batch.undo_plan import UndoFate
-from core.dispatch.models import Basis, Verdict
+from core.commands.results import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet import connections
-from core.fleet.models import Health
+from core.models.devices import Health
 from core.service.console import CellChanged, RunChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service

@@ -8,21 +8,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from core.aip.messages import ToolType
 from core.canonical_json import digest_of
-from core.fleet.models import (
-    Contract,
-    Device,
-    Effect,
-    Fact,
-    Health,
-    HealthChange,
-    Refusal,
-    Risk,
-    Source,
-    Tool,
-    Unavailable,
-)
+from core.fleet.models import HealthChange, Refusal
+from core.models.devices import Device, Health
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool, ToolType, Unavailable
 
 CHANGED_KEY = "action::indexer.rebuild"
 NOW = datetime.now(UTC).replace(microsecond=0)

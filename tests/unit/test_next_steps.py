@@ -11,8 +11,8 @@ import app
 import core
 from core.aip.frames import read_error_text
 from core.errors import ADVICE, ErrorCode, Refused
-from core.fleet.models import Effect
 from core.fleet.paired_machines import PairedMachines
+from core.models.tools import Effect
 from core.policy.models import Answer, Decision, Profile, Reason, Risk, RuleHit
 from core.policy.refusal import refusal
 

@@ -22,7 +22,7 @@ from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.section import ScreenHead
 from app.widgets.shortcut_label import ShortcutLabel
 from core.approvals.models import Approval, ApprovalState
-from core.fleet.models import Risk
+from core.models.tools import Risk
 
 
 class QueuePane(QWidget):

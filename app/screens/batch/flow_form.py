@@ -22,7 +22,7 @@ from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import Section
 from core.batch.expression_trial import ExpressionTrial, Place, Readable
-from core.fleet.models import Effect
+from core.models.tools import Effect
 from core.schema_forms.json_values import same_json
 
 MOST_EXPECTATIONS = 20

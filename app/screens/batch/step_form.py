@@ -36,7 +36,7 @@ from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.util import ScrollArea
 from core.batch.expression_trial import ExpressionTrials, Readable
 from core.batch.models import STEP_ID
-from core.fleet.models import OTHERWISE, Effect
+from core.models.tools import OTHERWISE, Effect
 from core.schema_forms.json_values import Path, same_json
 
 LONGEST_TIMEOUT_S = 86_400

@@ -11,7 +11,7 @@ from app.text import plural
 from app.theme.status_styles import StateLook, plan_look
 from core.batch.models import Plan, PlannedCell
 from core.batch.templates import CLOSE, OPEN
-from core.fleet.models import Effect, Tool
+from core.models.tools import Effect, Tool
 from core.schema_forms.json_values import HIDDEN, shown
 
 LONGEST_SUMMARY = 300

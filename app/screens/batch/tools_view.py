@@ -19,7 +19,8 @@ from app.theme.status_styles import risk_look
 from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.labels import escaped_tooltip
-from core.fleet.models import OTHERWISE, ToolHit
+from core.fleet.models import ToolHit
+from core.models.tools import OTHERWISE
 
 LONGEST_TIP = 600
 PLUS = 24

@@ -26,7 +26,8 @@ from app.widgets.property_list import copies_whole
 from app.widgets.util import debounce
 from core.batch.models import Run
 from core.errors import QuarterdeckError
-from core.fleet.models import OTHERWISE, Device, Tool
+from core.models.devices import Device
+from core.models.tools import OTHERWISE, Tool
 from core.policy.models import Answer, Decision
 from core.schema_forms.validator import FieldError
 

@@ -20,7 +20,7 @@ from app.widgets.diff_view import DiffView
 from app.widgets.labels import Label
 from app.widgets.layouts import STRETCH, vbox
 from app.widgets.util import ScrollArea
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.service.console import Console, ContractChange
 from core.service.wishes import contract_change
 

@@ -18,7 +18,7 @@ from app.screens.targets import OpenQuery
 from app.text import plural
 from app.widgets.action import Action
 from app.widgets.action_buttons import ActionMenu
-from core.fleet.models import Device
+from core.models.devices import Device
 
 _KEYS = [column.key for column in DEVICE_COLUMNS]
 HEALTH, TAGS = _KEYS.index("health"), _KEYS.index("tags")

@@ -12,7 +12,7 @@ from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME, DeviceModel
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting
-from core.fleet.models import Device
+from core.models.devices import Device
 
 _BESIDE_NAME = FRAME.first_column + PAD + 1
 

@@ -22,7 +22,9 @@ from app.text import plural
 from app.theme.theme import theme_of
 from app.widgets.focus import put_in_tab_order, within
 from app.widgets.labels import escaped_tooltip
-from core.fleet.models import Device, DeviceDetails, Tool
+from core.fleet.models import DeviceDetails
+from core.models.devices import Device
+from core.models.tools import Tool
 
 TABS = ("overview", "tools", "servers", "try", "recent", "link")
 _TITLES = ("Overview", "Tools", "Servers", "Try it", "Recent", "Link")

@@ -9,7 +9,8 @@ from app.screens.fleet.device_rows import is_measured, trip_scale
 from app.text import clock, milliseconds, parse_time
 from app.theme.status_styles import health_look
 from app.widgets.charts import Series, Span
-from core.fleet.models import Device, HealthChange
+from core.fleet.models import HealthChange
+from core.models.devices import Device
 
 LEAST_S = 60.0
 

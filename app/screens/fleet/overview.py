@@ -22,7 +22,9 @@ from app.widgets.layouts import vbox
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.util import ScrollArea
-from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
+from core.fleet.models import DeviceDetails, HealthChange
+from core.models.devices import Device, Health
+from core.models.tools import OTHERWISE, Tool
 
 REDRAW_S = 10.0
 

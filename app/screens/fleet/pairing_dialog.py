@@ -35,7 +35,8 @@ from app.widgets.layouts import hbox, vbox
 from app.widgets.progress import Spinner
 from core.aip.pairing import decode_pairing
 from core.errors import BadInput, QuarterdeckError
-from core.fleet.models import Device, DeviceSettings, Health, Listening, Pairing
+from core.fleet.models import DeviceSettings, Listening, Pairing
+from core.models.devices import Device, Health
 from core.service.wishes import pairing_change
 
 Answer = TypeVar("Answer")

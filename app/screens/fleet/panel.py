@@ -35,7 +35,9 @@ from app.widgets.layouts import STRETCH, Gap, hbox, vbox
 from app.widgets.line_breaks import breakable
 from core.batch.models import Run
 from core.errors import QuarterdeckError
-from core.fleet.models import Device, DeviceDetails, Health, Tool
+from core.fleet.models import DeviceDetails
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 from core.service.console import EntryPage
 
 # Moving through the table with a held key must not ask every device it passes.

@@ -33,7 +33,9 @@ from app.widgets.line_breaks import breakable
 from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import copies_whole
 from app.widgets.util import ScrollArea
-from core.fleet.models import OTHERWISE, Device, Tool, ToolDescription
+from core.fleet.models import ToolDescription
+from core.models.devices import Device
+from core.models.tools import OTHERWISE, Tool
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.
 LEAST_BESIDE = 720

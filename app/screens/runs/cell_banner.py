@@ -18,7 +18,7 @@ from app.widgets.labels import Label, Link
 from app.widgets.layouts import hbox, vbox
 from core.audit.entries import Entry
 from core.batch.models import Cell
-from core.dispatch.models import Basis
+from core.commands.results import Basis
 from core.text import sentences
 
 UNKNOWN = "This may have happened. Nothing was sent again."

@@ -18,7 +18,7 @@ from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Card
 from app.widgets.util import ScrollArea
 from core.batch.models import Cell
-from core.dispatch.models import Basis
+from core.commands.results import Basis
 from core.text import shorten_middle
 
 # From top to bottom.

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from core.aip.messages import ToolType
-from core.fleet.models import Effect, Risk
+from core.models.tools import Effect, Risk, ToolType
 from core.policy.analysis import summaries
 from core.policy.analysis.summaries import Parameters
 
@@ -48,7 +47,7 @@ class ScreenTarget(StrEnum):
 class BuiltInTool:
     """One row of the table.
 
-    `tool_type` to `evidence` are the facts of its contract (`core.fleet.models.Contract`); `why` gives the
+    `tool_type` to `evidence` are the facts of its contract (`core.models.tools.Contract`); `why` gives the
     reason for effect and risk. `paths` and `shell_line` name arguments; `target` is its target on the screen.
     `opens_or_closes`: it opens or closes windows. `summary` describes a call in one sentence, and `undo` how
     the call is undone; both are functions of the arguments.

@@ -8,8 +8,8 @@ from core.audit.entries import Entry
 from core.audit.events import ChangeRefused, Event
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
-from core.fleet.models import Device
 from core.ids import new_id
+from core.models.devices import Device
 from core.policy.agents import no_device
 from core.service.agent_connections import Attachment
 from core.service.api.methods import is_person

@@ -28,31 +28,30 @@ from core.audit.events import (
 from core.audit.events import DeviceForgotten as DeviceForgottenEvent
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, JournalUnavailable
-from core.fleet.filter import parse_filter
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, with_settings
 from core.fleet.models import (
     Certificates,
     Check,
     ContractChange,
-    Device,
     DeviceDetails,
     DeviceSettings,
-    Health,
     Listening,
-    Machine,
     Pairing,
     Refusal,
-    Tool,
     ToolDescription,
     ToolHit,
 )
 from core.fleet.tool_scope import scope_of, undo_of
+from core.models.device_filter import parse_filter
+from core.models.devices import Device, Health, Machine
+from core.models.tools import Tool
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
 from core.service.api.events import DeviceForgotten
 from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
 from core.service.device_history import changes_before, past_calls, past_results
+from core.settings import Settings, set_listen
 from core.text import plural
 from core.tokens import token_digest
 
@@ -148,7 +147,7 @@ class LocalDevices(ClientApi, DevicesApi):
         if len(address) > _LONGEST_ADDRESS:
             # Every attempt is recorded; the limit keeps text that was pasted by mistake out of the journal.
             raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
-        service.home.settings()
+        Settings.read(service.home.settings)
         before = service.links.listening().address
         change = partial(ListeningChanged, from_=before, to=address.strip())
         try:
@@ -170,7 +169,7 @@ class LocalDevices(ClientApi, DevicesApi):
             raise
         # Written only after listening has succeeded, so that the next start uses a working address.
         try:
-            service.home.set_listen(address)
+            set_listen(service.home.settings, address)
         except BadInput as error:
             raise BadInput(
                 f"It listens at {address.strip()} until it ends, not after: {error.message}"

@@ -7,7 +7,7 @@ from core.audit.events import event_of
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
 from core.audit.projection import CommandState
 from core.audit.query import quoted
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode
 from core.policy.models import Decision
 from core.replay.models import Timeline

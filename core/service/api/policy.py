@@ -11,8 +11,8 @@ from core.audit.events import Event, PolicySaved, ProfileChanged
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, Refused
 from core.files import write_atomic
-from core.fleet.models import Device
 from core.fleet.tool_pins import known_tools
+from core.models.devices import Device
 from core.policy.loosening import is_as_strict
 from core.policy.models import Decision, Profile
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial, check_text

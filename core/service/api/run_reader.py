@@ -18,7 +18,7 @@ from core.batch.held_values import bytes_of
 from core.batch.history import END_KINDS, rebuild_run, summary_of
 from core.batch.models import Batch, Cell, CellPage, Run, RunState, RunSummary
 from core.batch.run_state import ActiveRun, with_result
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError
 from core.service.api.client import Client, no_such_run
 

@@ -50,11 +50,11 @@ from core.batch.step_values import load_texts
 from core.batch.templates import compile_batch
 from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.request import CommandRequest
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, Refused, first_fault
-from core.fleet.filter import no_match
-from core.fleet.models import Device
+from core.models.device_filter import no_match
+from core.models.devices import Device
 from core.policy.policy_check import approvals_out_of_reach
 from core.service.alternatives import FailedCall, alternatives_to
 from core.service.api.client import Client, ClientApi, no_such_run

@@ -14,7 +14,8 @@ from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.known_devices import KnownDevice
-from core.fleet.models import ContractChange, Machine
+from core.fleet.models import ContractChange
+from core.models.devices import Machine
 from core.policy.policy_file import parse_policy
 from core.service import proposals
 from core.service.changes import ChangeGate, SignatureHistory

@@ -7,24 +7,23 @@ from typing import Any
 
 from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
-from core.fleet.filter import parse_filter
 from core.fleet.models import (
     Certificates,
     Check,
     CheckState,
-    Device,
     DeviceDetails,
     DeviceSettings,
-    Health,
     Listening,
     Pairing,
     Refusal,
-    Tool,
     ToolDescription,
     ToolHit,
 )
 from core.fleet.tool_scope import scope_of, undo_of
 from core.fleet.tool_search import Offer, ToolIndex
+from core.models.device_filter import parse_filter
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 from core.service import proposals
 from core.service.console import DeviceForgotten, LivePicture, LiveState
 from core.tokens import token_digest

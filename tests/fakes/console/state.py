@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from core.approvals.fatigue import FatigueMeter
-from core.approvals.grants import Grant, GrantBook
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch
 from core.changes import Proposal, SignedChange
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Check, Contract, Device, Listening, Tool
-from core.home import Settings
+from core.fleet.models import Check, Listening
+from core.models.devices import Device
+from core.models.tools import Contract, Tool
 from core.policy.agents import Agents
+from core.policy.grant_book import GrantBook
+from core.policy.grants import Grant
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.service.console import (
@@ -30,6 +32,7 @@ from core.service.console import (
     PolicyStatus,
 )
 from core.service.held_settings import loosening_settings
+from core.settings import Settings
 from tests.fakes.fleet_data import CHANGED_KEY, FINGERPRINT, make_devices, make_tools
 from tests.fakes.journal import FakeJournal
 from tests.fakes.policy_data import RULES

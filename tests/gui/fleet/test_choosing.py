@@ -22,7 +22,7 @@ from app.theme.theme import Theme
 from app.theme.tokens import FRAME
 from app.widgets.buttons import Button
 from core.errors import BadInput
-from core.fleet.filter import parse_filter
+from core.models.device_filter import parse_filter
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.story import story

@@ -19,7 +19,8 @@ from app.widgets.dialog import Dialog
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import encode_pairing
 from core.errors import BadInput, DeviceError
-from core.fleet.models import Health, Listening
+from core.fleet.models import Listening
+from core.models.devices import Health
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.sign_sheets import operator_of, sign

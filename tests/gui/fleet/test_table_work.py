@@ -15,7 +15,7 @@ from app.screens.fleet import device_rows
 from app.screens.fleet.device_rows import DEVICE_COLUMNS, DeviceModel
 from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
-from core.fleet.models import Device, Health
+from core.models.devices import Device, Health
 from core.service.console import DeviceChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, many_devices

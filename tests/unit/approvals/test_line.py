@@ -11,8 +11,8 @@ import pytest
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Kind
 from core.batch.models import Batch, RunState
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
 from core.home import Home
 from core.policy.agents import AgentSettings

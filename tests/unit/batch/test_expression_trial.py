@@ -20,7 +20,7 @@ from core.batch.expression_trial import (
 )
 from core.batch.expressions import DeviceFacts
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode
 
 FILE = """

@@ -15,7 +15,7 @@ from core.batch.run_state import result_of
 from core.cli import runs, show
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode
-from core.fleet.filter import parse_filter
+from core.models.device_filter import parse_filter
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.fleet_data import make_devices

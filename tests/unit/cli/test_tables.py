@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from core.cli import show
 from core.cli.output import tool_cell, width
 from core.cli.session import Session
-from core.fleet.models import Device, Health
 from core.fleet.tool_catalog import MOST_NAME
 from core.home import Home
+from core.models.devices import Device, Health
 from core.service.api.models import EntryPage
 from core.service.console import Console
 from core.text import escape_hidden

@@ -22,7 +22,7 @@ from core.cli.arguments import parse_arguments
 from core.cli.asking import card
 from core.cli.output import lines, result_text, shown_json, table, width
 from core.cli.policy import trial_text
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput
 from core.policy.policy_check import Trial
 from core.text import escape_hidden, right_to_left_letters

@@ -14,8 +14,8 @@ from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
 from core.changes import Change, ChangeKind, Proposal, change_statement
 from core.errors import ErrorCode
-from core.fleet.models import Effect, Risk, Tool
 from core.home import Home
+from core.models.tools import Effect, Risk, Tool
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 from tests.fakes.run_size import examples
 from tests.fakes.signing import accepted

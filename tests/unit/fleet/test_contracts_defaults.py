@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from core.aip.contract_digest import definition_of
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
-from core.contract_digest import definition_of
 from core.errors import ErrorCode
 from core.fleet.contracts import read_tool
-from core.fleet.models import Tool
 from core.home import Home
+from core.models.tools import Tool
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
 # As mcp-atlassian's jira_search has it: made from a Python set.

@@ -10,8 +10,8 @@ from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
 from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import judge
-from core.fleet.models import Effect, Risk, Source
 from core.home import Home
+from core.models.tools import Effect, Risk, Source
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
 from tests.fakes.policy_calls import a_tool, judged

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
+from core.commands.request import CommandRequest
 from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.device.desktop.local import local_desktop
 from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tools import ui
-from core.dispatch.command_request import CommandRequest
 from core.fleet.contracts import changed_facts, judge
-from core.fleet.models import Contract, Effect, Risk, Source
 from core.home import Home
+from core.models.tools import Contract, Effect, Risk, Source
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS
 from core.policy.policy_file import Override
 from core.schema_forms.validator import ThreadedValidator

@@ -10,8 +10,8 @@ import pytest
 
 import core.fleet.tool_pins
 from core.errors import BadInput
-from core.fleet.models import Risk
 from core.fleet.tool_pins import FORMAT, Claims, Pin, Pins, Rows, pin_of, read_rows
+from core.models.tools import Risk
 from tests.fakes.full_disk import full_disk_for
 
 D0, D1 = "0" * 64, "1" * 64

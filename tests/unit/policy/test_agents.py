@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import Device, Health
+from core.models.devices import Device, Health
 from core.policy.agents import (
     MOST_AGENTS,
     MOST_PROGRAM,

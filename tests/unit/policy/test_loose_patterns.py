@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.call_analysis import findings_in_call
 from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.loose_patterns import ADDED, BEFORE, MOST_RULES_TRIED, PolicyWarning

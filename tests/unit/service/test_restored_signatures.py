@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from core.aip.pairing import decode_pairing
-from core.approvals.grants import GrantBook, GrantTerms, SignedGrant
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import (
@@ -28,9 +27,12 @@ from core.audit.events import (
 )
 from core.changes import ChangeKind, Proposal, SignedChange, change_statement
 from core.errors import ErrorCode, QuarterdeckError, Refused
-from core.fleet.models import DeviceSettings, Risk
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.tools import Risk
 from core.policy.agents import AgentSettings
+from core.policy.grant_book import GrantBook
+from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Profile
 from core.policy.policy_store import text_digest
 from core.service.changes import SIGNED_KINDS

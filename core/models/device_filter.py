@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from core.errors import BadInput, ErrorCode
 from core.filter_language import LONGEST, Filter, Language
-from core.fleet.models import Device, Health
+from core.models.devices import Device, Health
 
 __all__ = ["FIELDS", "LANGUAGE", "LONGEST", "DeviceFilter", "no_match", "os_word", "parse_filter"]
 

@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from core.aip.binary_frames import BASE64_KEY
+from core.commands.arguments import Arguments
 from core.commitments import opened
-from core.dispatch.arguments import Arguments
 from core.json_walk import values_in
 from core.token_formats import MASK, Span, open_token, replaced, token_spans
 

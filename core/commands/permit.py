@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from core.aip.messages import Command
 from core.canonical_json import canonical_bytes
-from core.dispatch.arguments import PreparedCall
+from core.commands.arguments import PreparedCall
 from core.errors import ADVICE, ErrorCode, Refused
 from core.ids import random_word
 from core.quick import made

@@ -12,7 +12,7 @@ from core.aip.extensions import CommandOptions, CommandProof
 from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.aip.tool_discovery import list_tools
-from core.dispatch.permit import Gate, PermittedCommand
+from core.commands.permit import Gate, PermittedCommand
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 
 log = structlog.get_logger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.aip.messages import Command, Result, ResultStatus
-from core.dispatch.channel import DEFAULT_TIMEOUT, LocalCommandDispatcher, WebSocketCommandDispatcher
-from core.dispatch.permit import Permit, PermitMint, PermittedCommand
+from core.commands.channel import DEFAULT_TIMEOUT, LocalCommandDispatcher, WebSocketCommandDispatcher
+from core.commands.permit import Permit, PermitMint, PermittedCommand
 from core.errors import DeviceError, ErrorCode, Refused
 from core.statements import Request, make_request
 from tests.fakes.arguments import CONTRACT, checked

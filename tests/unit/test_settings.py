@@ -1,4 +1,4 @@
-"""Where to listen, as settings.toml says it and as it is written there."""
+"""What settings.toml may say, how its faults are named, and how `listen` is written there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from core.address import split_address
 from core.errors import BadInput
-from core.home import Home, Settings, split_address
+from core.home import Home
+from core.settings import Settings, set_listen
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def test_anything_else_is_none(home, address):
     with pytest.raises(BadInput):
         split_address(address)
     with pytest.raises(BadInput):
-        home.set_listen(address)
+        set_listen(home.settings, address)
     assert not (home.path / "settings.toml").exists()
 
 
@@ -59,9 +61,9 @@ def test_anything_else_is_none(home, address):
 def test_writing_it_changes_nothing_else(home, text):
     path = home.path / "settings.toml"
     path.write_text(text)
-    before = home.settings()
-    home.set_listen("0.0.0.0:5000")
-    after = home.settings()
+    before = Settings.read(home.settings)
+    set_listen(home.settings, "0.0.0.0:5000")
+    after = Settings.read(home.settings)
     assert after.listen == "0.0.0.0:5000"
     assert after.model_copy(update={"listen": before.listen}) == before
     for line in text.splitlines():
@@ -73,17 +75,40 @@ def test_a_broken_file_is_named_and_left_alone(home):
     path = home.path / "settings.toml"
     path.write_text("surprise = 1\n")
     with pytest.raises(BadInput, match="surprise"):
-        home.set_listen("0.0.0.0:5000")
+        set_listen(home.settings, "0.0.0.0:5000")
     assert path.read_text() == "surprise = 1\n"
 
 
 def test_a_setting_that_is_no_address_is_named(home):
     (home.path / "settings.toml").write_text('listen = "everywhere"\n')
     with pytest.raises(BadInput, match="listen"):
-        home.settings()
+        Settings.read(home.settings)
 
 
 def test_a_new_file_is_the_owners_alone(home):
-    home.set_listen("127.0.0.1:5001")
+    set_listen(home.settings, "127.0.0.1:5001")
     if os.name == "posix":
         assert (home.path / "settings.toml").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("this_computer = ", "settings.toml"),
+        ('this_computer = "moon"', "this_computer"),
+        ("approval_expiry = -1", "approval_expiry"),
+        ("approval_expiry = nan", "approval_expiry"),
+        ('surprise = "key"', "surprise"),
+        ("this_computer_tags = 7", "this_computer_tags"),
+    ],
+)
+def test_what_is_wrong_is_named(home, text, named):
+    (home.path / "settings.toml").write_text(text + "\n")
+    with pytest.raises(BadInput, match=named):
+        Settings.read(home.settings)
+
+
+def test_bytes_that_are_no_text_are_said_so(home):
+    (home.path / "settings.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match="cannot be read"):
+        Settings.read(home.settings)

@@ -14,16 +14,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from core.dispatch import live_secrets
-from core.dispatch.arguments import Arguments
-from core.dispatch.live_secrets import (
-    MOST_OF_EACH,
-    LiveSecrets,
-    Redaction,
-    Stream,
-    secrets_in,
-    spellings,
-)
+from core.commands import live_secrets
+from core.commands.arguments import Arguments
+from core.commands.live_secrets import MOST_OF_EACH, LiveSecrets, Redaction, Stream, secrets_in, spellings
 from core.dispatch.redaction import Redactor
 from core.token_formats import MASK
 from tests.fakes.arguments import checked, tool_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn, TypeVar
 
 from core.commitments import Opening
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.policy.analysis.call_analysis import CallAnalysis, analyze_call
 from core.policy.analysis.masking import Marks, Path
 from core.token_formats import Span

@@ -1,4 +1,4 @@
-"""A request for one command, and the interfaces that the dispatcher needs from others."""
+"""A request for one command, and the snapshot of the device that it is for."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from core.audit.entries import Entry, NewEntry
-from core.audit.models import Page
+from core.commands.channel import BasicCommandDispatcher
 from core.commitments import NO_PLACES, Places, no_places
-from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.models import CommandResult
-from core.fleet.models import Device, Tool
 from core.ids import new_id
+from core.models.devices import Device
+from core.models.tools import Tool
 from core.policy.models import Decision
 
 
@@ -141,44 +139,3 @@ class Target(NamedTuple):
     channel: BasicCommandDispatcher | None
     roots: list[Path] | None
     shares_disk: bool = False
-
-
-class Devices(Protocol):
-    """The part of the fleet that the dispatcher needs."""
-
-    def target(self, device: str) -> Target:
-        """A snapshot of the device; raises `BadInput` (`unknown_device`) when there is none of that name.
-
-        Its tools are judged by the policy that was last read.
-        """
-        ...
-
-    def offered(self, device: str, tool: str) -> Tool | None:
-        """A tool as the device defines it, even if its contract changed; raises `BadInput` like `target`."""
-        ...
-
-    async def schemas_of(self, tool: str, devices: list[str]) -> list[Any]:
-        """The known input schemas of a tool of this name, without duplicates.
-
-        These devices' present and last trusted schemas; if none of them ever had the tool, those of any
-        device.
-        """
-        ...
-
-    def channel(self, device: str) -> BasicCommandDispatcher | None:
-        """The device's present channel, None while it is offline; raises `BadInput` like `target`."""
-        ...
-
-    def began(self, device: str, call_id: str, what: str) -> None: ...
-    def ended(self, request: CommandRequest, result: CommandResult) -> None: ...
-
-
-class Recorder(Protocol):
-    """The part of the journal that the dispatcher needs."""
-
-    async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
-    def note_all(self, entries: list[NewEntry]) -> None: ...
-    def note_late(self, entries: list[NewEntry]) -> None: ...
-    async def put_blob(self, data: bytes) -> str: ...
-    async def get_blob(self, sha: str) -> bytes: ...
-    async def query(self, query: str, *, limit: int = ...) -> Page: ...

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from core.aip.messages import ResultStatus
 from core.errors import ErrorInfo
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 from core.policy.models import Decision
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import BadInput, ErrorCode
-from core.fleet.filter import LONGEST, no_match, parse_filter
-from core.fleet.models import Device, Health
+from core.models.device_filter import LONGEST, no_match, parse_filter
+from core.models.devices import Device, Health
 from tests.fakes.work import most_calls
 
 
