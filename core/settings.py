@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from core.address import split_address
 from core.broken_text import fault_words
-from core.errors import BadInput
+from core.errors import BadInput, first_fault
 from core.files import write_atomic
 
 _LISTEN_LINE = re.compile(r"^[ \t]*listen[ \t]*=.*$", re.MULTILINE)
@@ -72,9 +72,7 @@ class Settings(BaseModel):
         except FileNotFoundError:
             return cls()
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise BadInput(f"{path}: {key}: {first['msg']}") from error
+            raise BadInput(f"{path}: {first_fault(error)}") from error
         except (OSError, ValueError, RecursionError) as error:
             raise BadInput(f"{path} cannot be read: {fault_words(error)}") from error
 

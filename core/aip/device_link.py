@@ -52,7 +52,7 @@ from core.aip.frames import (
     refuse_nan,
     terms_of,
 )
-from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.limits import LinkLimits, frame_tokens
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
@@ -64,6 +64,7 @@ from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
 from core.log import Logger
 from core.text import escape_hidden, shorten_middle
+from core.token_bucket import TokenBucket
 
 
 def _ignore(*_: object) -> None:
@@ -128,7 +129,7 @@ class ProgressGate:
     def admit(self, progress: Progress, size: int) -> bool:
         """Whether to pass this frame on; frames that are not passed on are counted in `dropped`."""
         call = self._calls.get(progress.call_id)
-        if call is None or progress.seq < call.next_seq or not call.allowance.spend(size):
+        if call is None or progress.seq < call.next_seq or not call.allowance.spend(frame_tokens(size)):
             self.dropped += 1
             return False
         # A device may omit frames under load, so a gap is allowed; a repeated or lower number is not.
@@ -708,7 +709,7 @@ class DeviceLink:
         return f"Frames of type {message.type} are not served here"
 
     async def _within_allowance(self, size: int) -> bool:
-        if self._allowance.spend(size):
+        if self._allowance.spend(frame_tokens(size)):
             return True
         self._close_reason = self._close_reason or "it sent more frames than a device may"
         self._report(self._close_reason)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.aip.frame_limits import check_frame_parts
 from core.broken_text import mended_json
-from core.errors import DeviceError, ErrorCode
+from core.errors import DeviceError, ErrorCode, first_fault
 from core.models.tools import ToolType
 
 
@@ -184,6 +184,6 @@ def _validated(model: type[Message], data: str | bytes) -> Message:
     try:
         return model.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "frame"
-        raise DeviceError(f"Not an AIP frame: {place}: {first['msg']}", ErrorCode.PROTOCOL_ERROR) from error
+        raise DeviceError(
+            f"Not an AIP frame: {first_fault(error, 'frame')}", ErrorCode.PROTOCOL_ERROR
+        ) from error

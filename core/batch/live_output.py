@@ -101,13 +101,11 @@ def without_gaps(pieces: Iterable[OutputPiece]) -> Iterator[list[OutputPiece]]:
 
 def output_in(entries: Iterable[Entry]) -> Iterator[OutputPiece]:
     """The output in a call's entries, oldest first."""
-    end = 0
     for entry in entries:
         event = ProgressReported.read(entry.body)
         if entry.kind is not Kind.PROGRESS_REPORTED or event.stream not in ("stdout", "stderr"):
             continue
-        # Earlier versions wrote no position.
-        at = start = max(event.at, end)
+        at = start = event.at
         stream: str = event.stream
         for offset, following in [*_changes_in(event), (len(event.text), "")]:
             if part := event.text[at - start : offset]:
@@ -115,7 +113,6 @@ def output_in(entries: Iterable[Entry]) -> Iterator[OutputPiece]:
                     {"at": at, "stream": stream, "text": part, "time": entry.time}
                 )
             at, stream = start + offset, following
-        end = start + len(event.text)
 
 
 def _changes_in(event: ProgressReported) -> list[tuple[int, str]]:

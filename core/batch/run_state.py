@@ -33,13 +33,13 @@ from core.canonical_json import digest_of
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
 from core.quick import made
+from core.tasks import in_turns
 
 SWITCHED_OFF = "switched off"
 AS_EXPECTED = "It failed as expected."
 ALLOWED = "Its failure is allowed."
 ANSWERED_LATE = "The device answered late."
 NOT_JUDGED = "It succeeded, says its late answer; whether as the batch expects was not judged."
-CELLS_AT_A_TIME = 1_000
 Json = dict[str, Any]
 
 
@@ -163,12 +163,10 @@ class ActiveRun:
         for cell in self._first_cells(state):
             self.put(cell)
 
-    async def put_first_cells_in_slices(self, state: CellState) -> None:
-        """`put_first_cells` with turns of the event loop between: ten thousand cells take 20 ms and more."""
-        for number, cell in enumerate(self._first_cells(state), 1):
+    async def queue_first_cells(self) -> None:
+        """`put_first_cells` of a run that begins, whose ten thousand cells take 20 ms and more."""
+        async for cell in in_turns(self._first_cells(CellState.QUEUED)):
             self.put(cell)
-            if number % CELLS_AT_A_TIME == 0:
-                await asyncio.sleep(0)
 
     def _first_cells(self, state: CellState) -> Iterator[Cell]:
         off = {step.id for step in flatten(self.batch.steps) if not step.enabled}

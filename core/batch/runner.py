@@ -165,7 +165,7 @@ class Runner:
             held=HeldValues(steps_read(compiled)),
         )
         self.next_number += 1
-        await run.put_first_cells_in_slices(CellState.QUEUED)
+        await run.queue_first_cells()
         await self._record_start(run)
         self._runs[run.id] = run
         self._forget_old()

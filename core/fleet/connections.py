@@ -22,7 +22,7 @@ from core.aip.acceptor import TokenRefused
 from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
-from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.limits import LinkLimits
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.link_server import CAME_BACK
 from core.aip.resumable_link import ResumableLink
@@ -46,6 +46,7 @@ from core.fleet.tool_catalog import LISTING_IS_LATE
 from core.log import Logger
 from core.models.devices import Health, Machine
 from core.tasks import TaskGroupOwner, set_within
+from core.token_bucket import TokenBucket
 
 # Our device client sends a heartbeat every `heartbeat_s`; a stock client every two minutes, not configurable.
 STOCK_HEARTBEAT_S = 120.0
@@ -470,7 +471,7 @@ class DeviceConnections:
         live.introducing = True
         try:
             while live.wanted.is_set() and self._is_live(live):
-                if not live.listings.spend(0):
+                if not live.listings.spend():
                     await asyncio.sleep(1 / LISTINGS_PER_S)
                 live.wanted.clear()
                 listed = await self._introduce_once(live)

@@ -21,7 +21,7 @@ from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import ListedTool
 from core.fleet.device_state import MOST_WORDS, ConnectionInfo, DeviceIdentity, DeviceState, PersistedState
 from core.fleet.models import ContractChange, HealthChange, ToolHit
-from core.fleet.tool_catalog import Recorder, ToolCatalog, YieldTimer
+from core.fleet.tool_catalog import Recorder, ToolCatalog
 from core.fleet.tool_pins import Pins
 from core.fleet.tool_search import Offer, PastResults, Results, ToolIndex
 from core.ids import now_utc
@@ -31,6 +31,7 @@ from core.models.tool_names import SCREENSHOT
 from core.models.tools import UNLISTED, Tool, Unavailable
 from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy
+from core.tasks import in_turns
 from core.text import some_names
 
 # Re-exported for the modules that connect devices.
@@ -155,10 +156,8 @@ class Fleet:
             BadInput: the query is too long.
         """
         self._policy.refresh()
-        pause = YieldTimer()
-        for record in list(self._records.values()):
+        async for record in in_turns(list(self._records.values())):
             self._judge(record)
-            await pause.breathe()
         await self._index.follow(
             Offer(name, record.identity.tags, record.health, record.tools)
             for name, record in self._records.items()

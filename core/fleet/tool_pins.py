@@ -62,24 +62,20 @@ class Claims:
 
 
 # The text of each possible claim in a pin's row, and the reverse mapping.
-_WORDS: dict[Claims | None, str] = {
+_WORDS: dict[Claims, str] = {
     Claims(risk, ours): f"{risk.value if risk else 'unrated'} {'ours' if ours else 'stranger'}"
     for risk in (None, *Risk)
     for ours in (True, False)
 }
-_WORDS[None] = "claims unknown"
 _CLAIMS = {words: claims for claims, words in _WORDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The digest of a tool's trusted definition, and the most careful claims that came with it.
-
-    `claims` is None for a pin of a version that recorded no claims; the device's next claims are then taken.
-    """
+    """The digest of a tool's trusted definition, and the most careful claims that came with it."""
 
     definition: str
-    claims: Claims | None
+    claims: Claims
 
     @property
     def row(self) -> str:
@@ -180,7 +176,7 @@ class Pins:
 
 
 def read_rows(text: str) -> Rows:
-    """Parse the pins of a `contracts.json`, also of the previous version.
+    """Parse the pins of a `contracts.json`.
 
     Raises:
         BadInput: the text is not in the format.

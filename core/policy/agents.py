@@ -19,6 +19,7 @@ from core.policy.agent_models import PREFIX, Agent, AgentSettings, is_agent, par
 from core.policy.models import Profile
 from core.policy.profiles import is_as_strict
 from core.text import some_names
+from core.token_bucket import TokenBucket
 from core.tokens import OfferedTokens, token_digest
 
 MOST_AGENTS = 100
@@ -58,9 +59,8 @@ class _Registered:
     # Who has signed the agent in.
     operator: str
     matches: DeviceFilter
-    # The commands that it may start now, at the time `counted_at` (seconds of the registry's clock).
-    allowance: float
-    counted_at: float
+    # The commands that it may start now.
+    allowance: TokenBucket
 
 
 @dataclass(slots=True)
@@ -118,12 +118,14 @@ class Agents:
         The journal must have the change. An agent that is replaced keeps what is left of its commands for
         this minute.
         """
-        allowance = float(agent.settings.per_minute)
-        if (before := self._by_name.get(agent.name)) is not None:
-            allowance = min(allowance, self._refill(before))
+        burst, per_s = float(agent.settings.per_minute), agent.settings.per_minute / 60
+        before = self._by_name.get(agent.name)
+        if before is None:
+            allowance = TokenBucket(burst, per_s, self.clock)
+        else:
+            allowance = before.allowance.changed(burst, per_s)
         targets = parse_targets(agent.settings.targets)
-        registered = _Registered(agent, token_sha256, operator, targets, allowance, self.clock())
-        self._by_name[agent.name] = registered
+        self._by_name[agent.name] = _Registered(agent, token_sha256, operator, targets, allowance)
 
     def set(self, name: str, settings: AgentSettings) -> Agent:
         """Replace an agent's settings; it keeps its token.
@@ -204,18 +206,9 @@ class Agents:
         registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
         if registered is None:
             return
-        allowance = self._refill(registered)
-        if commands > allowance:
+        if not registered.allowance.spend(commands):
             raise Refused(
                 f"{actor} may start {registered.agent.settings.per_minute} commands a minute, and "
-                f"{int(allowance)} now; this would be {commands}.",
+                f"{int(registered.allowance.left)} now; this would be {commands}.",
                 ErrorCode.RATE_LIMITED,
             )
-        registered.allowance -= commands
-
-    def _refill(self, registered: _Registered) -> float:
-        """Add the allowance of the time that has passed; returns how many commands may start now."""
-        per_minute, now = registered.agent.settings.per_minute, self.clock()
-        refilled = registered.allowance + (now - registered.counted_at) * per_minute / 60
-        registered.allowance, registered.counted_at = min(float(per_minute), refilled), now
-        return registered.allowance

@@ -14,7 +14,7 @@ from core.aip.pairing import decode_pairing
 from core.approvals.models import Operator
 from core.approvals.operators import adding, removing
 from core.changes import Change, ChangeKind, next_certificate_change
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, first_fault
 from core.fleet.certificates import short_fingerprint
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, with_settings
 from core.fleet.models import DeviceSettings
@@ -384,14 +384,15 @@ def _settings_in(after: dict[str, Any]) -> DeviceSettings:
     try:
         return DeviceSettings.model_validate(fields)
     except ValueError as error:
-        raise BadInput(f"These are no settings of a device: {error}", ErrorCode.INVALID_ARGUMENTS) from error
+        words = f"These are not settings of a device: {first_fault(error)}"
+        raise BadInput(words, ErrorCode.INVALID_ARGUMENTS) from error
 
 
 def _agent_settings_in(after: dict[str, Any]) -> AgentSettings:
     try:
         return AgentSettings.model_validate(after)
     except ValueError as error:
-        raise BadInput(f"These are no settings of an agent: {error}") from error
+        raise BadInput(f"These are not settings of an agent: {first_fault(error)}") from error
 
 
 def _before(service: Service, name: str) -> dict[str, Any]:

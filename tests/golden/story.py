@@ -447,7 +447,7 @@ async def journal(play: Play, console: Console) -> None:
     await console.journal.numbers("kind:command_refused")
     await console.journal.histogram("", 2)
     await console.journal.facets("tool")
-    await console.journal.prove(1)
+    await console.journal.prove(3)
     await console.journal.timeline(around=first.seq)
     await console.policy.backtest(POLICY)
     for blob in [

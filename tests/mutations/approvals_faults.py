@@ -365,7 +365,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}operators.py",
-        "        if not valid:\n",
+        "        if self._had_operator and not self._signed_now(entry, adding(operator), holds):\n",
         "        if False:\n",
         "an operator without a signature comes back at a restart",
         _OPERATORS,

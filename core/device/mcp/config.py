@@ -29,7 +29,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.errors import BadInput
+from core.errors import BadInput, first_fault
 from core.json_comments import blank_comments
 from core.log import Logger
 
@@ -160,9 +160,7 @@ def _read_entry(value: Any, where: str) -> _Entry:
     try:
         entry = _Entry.model_validate(value)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in fault["loc"])
-        raise BadInput(f"{where}.{place}: {fault['msg']}") from error
+        raise BadInput(f"{where}.{first_fault(error)}") from error
     if (entry.command is None) == (entry.url is None):
         keys = ", ".join(sorted(value)[:10])
         raise BadInput(f"{where} needs either a command (stdio) or a url (http); it has: {keys or 'nothing'}")

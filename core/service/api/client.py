@@ -18,6 +18,11 @@ from core.service.reserve import Kept
 from core.service.service import Service
 
 
+def no_such_run(run: str) -> BadInput:
+    """The error for a run that does not exist, or not for this client."""
+    return BadInput(f"There is no run {run[:100]}.", ErrorCode.NOT_FOUND)
+
+
 class Client:
     """What the API objects of one client share."""
 
@@ -83,7 +88,7 @@ class Client:
             BadInput: it does not; the message is the one of a run that is not known.
         """
         if self.is_agent and actor != self.actor:
-            raise BadInput(f"There is no run {run[:100]}.", ErrorCode.NOT_FOUND)
+            raise no_such_run(run)
 
     async def signed(self, planned: PlannedChange, signed: SignedChange | None) -> dict[str, Any]:
         """Check the signature of a change that loosens security; returns the proof for its journal entry.

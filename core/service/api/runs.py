@@ -50,12 +50,12 @@ from core.batch.templates import compile_batch
 from core.canonical_json import canonical_bytes
 from core.commands.request import CommandRequest
 from core.commands.results import Basis, CommandResult, Verdict
-from core.errors import BadInput, ErrorCode, Refused
+from core.errors import BadInput, ErrorCode, Refused, first_fault
 from core.models.device_filter import no_match
 from core.models.devices import Device
 from core.policy.policy_check import approvals_out_of_reach
 from core.service.alternatives import FailedCall, alternatives_to
-from core.service.api.client import Client, ClientApi
+from core.service.api.client import Client, ClientApi, no_such_run
 from core.service.api.devices import matching_devices
 from core.service.api.models import ResultPage, RunPage
 from core.service.api.run_reader import Place, RunReader, no_such_cell
@@ -552,7 +552,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def _start_of(self, run: str) -> int:
         page = await self._service.journal.query(f"kind:{Kind.RUN_STARTED} run:{quoted(run)}", limit=1)
         if not page.entries:
-            raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+            raise no_such_run(run)
         return page.entries[0].seq
 
     async def cancel(self, live: ActiveRun) -> None:
@@ -576,8 +576,7 @@ def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> 
     try:
         return Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise BadInput(f"This is no call: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+        raise BadInput(f"This is not a call: {first_fault(error)}.") from None
 
 
 def _check_said(said: str) -> None:

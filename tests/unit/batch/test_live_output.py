@@ -106,12 +106,6 @@ def test_a_long_output_is_read_in_chunks(monkeypatch):
     assert (last.more, last.ended, last.next) == (False, True, 3 * CHUNK)
 
 
-def test_entries_of_earlier_versions_are_read_one_after_another():
-    said = [("stdout", "one\n"), ("note", "half"), ("stdout", "two\n")]
-    old = [entry(seq, stream=stream, text=text) for seq, (stream, text) in enumerate(said)]
-    assert [(piece.at, piece.text) for piece in output_in(old)] == [(0, "one\n"), (4, "two\n")]
-
-
 def test_a_body_that_makes_no_sense_is_read_as_far_as_it_does():
     odd = entry(1, stream="stdout", text="abc", changes=[[9, "stderr"], "x", [-1, "stdout"], [1, "pipe"]])
     assert "".join(piece.text for piece in output_in([odd])) == "abc"

@@ -75,9 +75,7 @@ async def test_what_is_pinned_later_is_added_to_what_was(tmp_path):
     assert pins.names("a") == {"x", "y"}
 
 
-@pytest.mark.parametrize(
-    "claims", [None, *(Claims(risk, ours) for risk in (None, *Risk) for ours in (True, False))]
-)
+@pytest.mark.parametrize("claims", [Claims(risk, ours) for risk in (None, *Risk) for ours in (True, False)])
 async def test_a_pin_is_read_back_as_it_is_written(tmp_path, claims):
     pin = Pin(D1, claims)
     assert pin_of(pin.row) == pin
