@@ -10,8 +10,9 @@ from Xlib import X
 from Xlib.display import Display
 
 from core.device.desktop.linux import atspi
-from tests.end_to_end.test_desktop_search import Device, device, session
+from tests.end_to_end.test_desktop_search import device, session
 from tests.end_to_end.test_real_trees import appeared, running
+from tests.fakes.desktop_device import DesktopDevice
 from tests.fakes.patience import PATIENCE_S
 
 __all__ = ["device", "session"]
@@ -39,7 +40,7 @@ async def until_title(environment: dict[str, str], part: str, *, gone: bool = Fa
 
 
 async def test_mousepad_is_read_on_after_a_closed_menus_item_opened_a_dialog(
-    device: Device, session: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    device: DesktopDevice, session: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(atspi, "CALL_S", PATIENCE_S)
     async with running(session, "mousepad"):
@@ -55,7 +56,7 @@ async def test_mousepad_is_read_on_after_a_closed_menus_item_opened_a_dialog(
 
 
 async def test_featherpad_has_opened_the_dialog_in_which_its_action_still_is(
-    device: Device, session: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    device: DesktopDevice, session: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(atspi, "CALL_S", PATIENCE_S)
     async with running(session, "featherpad", "--standalone"):
@@ -65,7 +66,7 @@ async def test_featherpad_has_opened_the_dialog_in_which_its_action_still_is(
 
 
 async def test_chromium_takes_checks_and_choices_that_are_off_the_screen(
-    device: Device, session: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: DesktopDevice, session: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(atspi, "CALL_S", PATIENCE_S)
     page = tmp_path / "page.html"

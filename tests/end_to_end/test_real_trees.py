@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from core.device.desktop.linux import atspi
-from tests.end_to_end.test_desktop_search import Device, device, flat, names, session
+from tests.end_to_end.test_desktop_search import device, flat, names, session
+from tests.fakes.desktop_device import DesktopDevice
 from tests.fakes.patience import PATIENCE_S
 
 __all__ = ["device", "session"]
@@ -46,16 +47,16 @@ async def running(environment: dict[str, str], *line: str) -> AsyncIterator[None
         await process.wait()
 
 
-async def appeared(device: Device, **target: Any) -> None:
+async def appeared(device: DesktopDevice, **target: Any) -> None:
     await device.run("wait_for_element", **target, timeout=PATIENCE_S - 2)
 
 
-async def size_of(device: Device, program: str) -> int:
+async def size_of(device: DesktopDevice, program: str) -> int:
     return len(json.dumps(await device.run("get_ui_tree", process_name=program)).encode())
 
 
 async def test_a_form_of_zenity_names_its_fields_and_shows_no_password(
-    device: Device, session: dict[str, str]
+    device: DesktopDevice, session: dict[str, str]
 ) -> None:
     line = ("zenity", "--forms", "--text=Log in", "--add-entry=User", "--add-password=Pass")
     async with running(session, *line):
@@ -77,7 +78,7 @@ async def test_a_form_of_zenity_names_its_fields_and_shows_no_password(
 
 
 async def test_mousepad_shows_its_menus_closed_and_finds_what_is_in_them(
-    device: Device, session: dict[str, str], tmp_path: Path
+    device: DesktopDevice, session: dict[str, str], tmp_path: Path
 ) -> None:
     note = tmp_path / "note.txt"
     note.write_text("some words")
@@ -94,7 +95,7 @@ async def test_mousepad_shows_its_menus_closed_and_finds_what_is_in_them(
 
 
 async def test_chromium_shows_the_rows_that_are_scrolled_to(
-    device: Device, session: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: DesktopDevice, session: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(atspi, "CALL_S", PATIENCE_S)
     page = tmp_path / "page.html"
