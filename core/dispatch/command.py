@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from core.audit.entries import NewEntry
 from core.dispatch.arguments import Arguments, PreparedCall
 from core.dispatch.command_request import CommandRequest, Target
 from core.dispatch.models import CommandStage
@@ -77,6 +78,13 @@ class Attempt:
     stage: CommandStage = CommandStage.PREPARE
     bound: BoundCommand | None = None
     decision: Decision | None = None
+    # Entries that are written together with its next one.
+    unwritten: list[NewEntry] = field(default_factory=list)
+
+    def take_unwritten(self) -> list[NewEntry]:
+        """The entries that are to be written now."""
+        entries, self.unwritten = self.unwritten, []
+        return entries
 
     @property
     def took_ms(self) -> float:

@@ -82,7 +82,7 @@ from core.fleet.models import Effect
 from core.policy.agents import Agents, no_device
 from core.policy.constraints import UnknownPath
 from core.policy.engine import PolicyQuery, home_of
-from core.policy.models import Answer, Decision
+from core.policy.models import Answer, Decision, Moment
 from core.policy.policy_store import Explanation, Policy
 from core.policy.real_paths import NOT_FOLLOWED, Links, ResolvedPaths, paths_in
 from core.tasks import Throttle
@@ -325,14 +325,14 @@ class Dispatcher:
             # A command under a grant may have waited for it, and then for its turn.
             if approval is not None or before or decision.grant:
                 await self._check_still_allowed(command, decision, approval, waited_s)
-            permit = await self._commit(command, decision)
+            permit = await self._commit(command, decision, attempt)
         except QuarterdeckError as error:
             return self._refuse(attempt, error)
         on_stage(Stage.RUNNING, "")
         result = await self._send(command, decision, permit, approval)
         if before:
             result = result.model_copy(update={"evidence": [*before, *result.evidence]})
-        result = self._record_outcome(command, decision, result)
+        result = await self._record_outcome(command, decision, result)
         self._evidence.pictures.note(command.request, result)
         if result.basis is Basis.NOTHING_SENT:
             return result
@@ -410,7 +410,9 @@ class Dispatcher:
         attempt.stage = CommandStage.DECIDE
         decision = self._adjusted(command)
         attempt.decision = decision
-        self._journal.note_all([prepared_entry(command), decided_entry(command, decision)])
+        attempt.unwritten = [prepared_entry(command), decided_entry(command, decision)]
+        if _leads_to_more_entries(decision):
+            self._journal.note_all(attempt.take_unwritten())
         command.request.on_decided(decision)
         if decision.answer is not Answer.DENY:
             attempt.stage = CommandStage.APPROVE
@@ -460,24 +462,37 @@ class Dispatcher:
         check_still_allowed(now, decision, approval, self._policy.problem, waited_s)
 
     # Stage 6
-    async def _commit(self, command: PreparedCommand, decision: Decision) -> Permit:
-        """Record the intent, durably for an action, and mint the permit to send exactly this command."""
+    async def _commit(self, command: PreparedCommand, decision: Decision, attempt: Attempt) -> Permit:
+        """Record what is known before sending, and mint the permit to send exactly this command.
+
+        An action is sent once its intent is on the disk, and recorded as sent at that moment. All else is
+        recorded as sent in the one note of this turn, just before: if it may not leave then, its outcome says
+        so.
+
+        Raises:
+            QuarterdeckError: it may not be sent any more, or it could not be recorded; there is no permit.
+        """
         self._check_still_sendable(command, decision)
         shown = command.shown
         intent = IntentRecorded(digest=shown.digest, contract=shown.contract)
         sent = CommandSent(digest=shown.digest, contract=shown.contract)
-        entries = [command_entry(command.request, intent, "service")]
+        intended = [*attempt.unwritten, command_entry(command.request, intent, "service")]
+        sending = [command_entry(command.request, sent, "service")]
         if shown.tool_type == "action" or decision.effect is not Effect.OBSERVE:
-            await self._journal.append_many(entries)
-            entries = []
+            # Whether entries that could not be appended are on the disk is not known: not written again.
+            attempt.unwritten = []
+            await self._journal.append_many(intended)
             await self._throttle.take()
             # Stop or cancel may have arrived during the disk write.
             self._check_wanted(command.request)
-        entries.append(command_entry(command.request, sent, "service"))
+        else:
+            await self._journal.noted(intended + sending)
+            attempt.unwritten, sending = [], []
 
         def before_sending() -> None:
             self._check_still_sendable(command, decision)
-            self._journal.note_all(entries)
+            if sending:
+                self._journal.note_all(sending)
 
         return self._mint.mint(shown, command.call, before_sending)
 
@@ -524,7 +539,8 @@ class Dispatcher:
         except asyncio.CancelledError:
             gone = QuarterdeckError("The service ended while the device had it.", ErrorCode.OUTCOME_UNKNOWN)
             result = not_answered(shown, decision, gone, _ms(started))
-            self._record_outcome(command, decision, result)
+            self._journal.note_late([outcome_entry(command, result)])
+            self._report_unknown(command, result)
             raise
         finally:
             self._mint.revoke(permit)
@@ -578,19 +594,22 @@ class Dispatcher:
         return self._live_secrets.redaction(request.device, request.run, _secrets_of(command))
 
     # Stage 9
-    def _record_outcome(
+    async def _record_outcome(
         self, command: PreparedCommand, decision: Decision, result: CommandResult
     ) -> CommandResult:
         """Record the outcome; while the journal cannot be written it waits, and nothing new is sent."""
         try:
-            self._journal.note_late([outcome_entry(command, result)])
+            await self._journal.noted_late([outcome_entry(command, result)])
         except BadInput as error:
             # No journal entry can hold this answer. Record that it came, and why it is not stored.
             result = unusable(command.shown, decision, error, [], result.duration_ms)
-            self._journal.note_late([outcome_entry(command, result)])
+            await self._journal.noted_late([outcome_entry(command, result)])
+        self._report_unknown(command, result)
+        return result
+
+    def _report_unknown(self, command: PreparedCommand, result: CommandResult) -> None:
         if result.verdict is Verdict.UNKNOWN and command.request.purpose is not Purpose.LIVE_VIEW:
             self._on_unknown(result.device, result.call_id)
-        return result
 
     def _refuse(self, attempt: Attempt, error: QuarterdeckError) -> CommandResult:
         request, bound = attempt.request, attempt.bound
@@ -599,8 +618,9 @@ class Dispatcher:
         result = not_sent(shown, attempt.decision, error, attempt.took_ms, attempt.stage)
         if isinstance(error, StaleTargetError):
             result = result.model_copy(update={"evidence": error.evidence})
+        entries = [*attempt.take_unwritten(), refused_entry(request, bound, result)]
         try:
-            self._journal.note_all([refused_entry(request, bound, result)])
+            self._journal.note_all(entries)
         except JournalUnavailable as unavailable:
             return not_sent(shown, attempt.decision, unavailable, attempt.took_ms, attempt.stage)
         return result
@@ -630,6 +650,11 @@ class Dispatcher:
             )
         if not self._agents.sees(request.actor, target.device):
             raise BadInput(no_device(request.device), ErrorCode.UNKNOWN_DEVICE)
+
+
+def _leads_to_more_entries(decision: Decision) -> bool:
+    """Whether entries of a question, of a grant's use or of a picture follow before the command is sent."""
+    return bool(decision.answer is Answer.ASK or decision.grant or Moment.BEFORE in decision.evidence)
 
 
 def _secrets_of(command: PreparedCommand) -> tuple[str, ...]:

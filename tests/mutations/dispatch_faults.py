@@ -84,17 +84,23 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}dispatcher.py",
-        "            self._check_still_sendable(command, decision)\n"
-        "            self._journal.note_all(entries)\n",
-        "            self._journal.note_all(entries)\n",
+        "            self._check_still_sendable(command, decision)\n            if sending:\n",
+        "            if sending:\n",
         "a stop, a revocation or another tool between permit and sending is not noticed",
         (*_STAGES, *_PERMITS, f"{_UNIT}test_cancel.py", *_WAITING),
     ),
     Fault(
         f"{_AT}dispatcher.py",
-        "            await self._journal.append_many(entries)\n            entries = []\n",
-        "            self._journal.note_all(entries)\n            entries = []\n",
+        "            await self._journal.append_many(intended)\n",
+        "            self._journal.note_all(intended)\n",
         "the intent of an action is not on the disk before the action is sent",
+        (f"{_UNIT}test_durable.py", *_STAGES),
+    ),
+    Fault(
+        f"{_AT}dispatcher.py",
+        "            await self._journal.noted(intended + sending)\n",
+        "            await self._journal.noted(intended)\n",
+        "a read is not recorded as sent before it leaves",
         (f"{_UNIT}test_durable.py", *_STAGES),
     ),
     Fault(

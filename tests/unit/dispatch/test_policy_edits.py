@@ -32,11 +32,17 @@ async def test_a_device_that_is_lost_between_two_commands_gets_only_the_first(ho
             order = CommandRequest(DEVICE, "get_system_info", {"info_type": kind}, "cli:anna")
             results.append(await rig.dispatcher.dispatch(order))
 
-        # All three are due in the loop's next iteration, one after the other.
-        first = rig.tasks.spawn("first", read("memory"))
-        asyncio.get_running_loop().call_soon(rig.fleet.lost, DEVICE, None, "gone", Health.OFFLINE)
-        second = rig.tasks.spawn("second", read("disk"))
-        await asyncio.gather(first, second)
+        begun: list[asyncio.Task[None]] = []
+
+        def lose(command: Command) -> dict[str, str]:
+            # Both are due in the loop's next iteration, one after the other.
+            asyncio.get_running_loop().call_soon(rig.fleet.lost, DEVICE, None, "gone", Health.OFFLINE)
+            begun.append(rig.tasks.spawn("second", read("disk")))
+            return {}
+
+        rig.tools.answers["get_system_info"] = lose
+        await read("memory")
+        await asyncio.gather(*begun)
         assert [command.parameters for command in rig.tools.seen] == [{"info_type": "memory"}]
         [refused] = [result for result in results if result.error is not None]
         assert refused.error is not None
