@@ -41,7 +41,6 @@ from core.audit.turn import Turn
 from core.audit.verify import verify_home
 from core.audit.writer import Group, Writer
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
-from core.quick import made
 
 BLOBS = "blobs"
 MAX_PAGE = 5000
@@ -403,10 +402,7 @@ class Journal:
 
 def written(group: Group) -> list[Entry]:
     """The entries of a committed group as they are in the journal."""
-    return [
-        made(Entry, {**new.__dict__, "seq": seq, "time": time})
-        for seq, (new, time) in enumerate(zip(group.entries, group.times, strict=True), group.first_seq)
-    ]
+    return [decode(parts.with_seq(seq)) for seq, parts in enumerate(group.parts, group.first_seq)]
 
 
 async def in_thread(work: Callable[[], Answer]) -> Answer:
