@@ -85,7 +85,7 @@ from core.policy.engine import PolicyQuery, home_of
 from core.policy.models import Answer, Decision, Moment
 from core.policy.policy_store import Explanation, Policy
 from core.policy.real_paths import NOT_FOLLOWED, Links, ResolvedPaths, paths_in
-from core.tasks import Throttle
+from core.tasks import OncePerTurn, Throttle
 
 # Edits of one command by operators; each begins a new request for approval.
 MOST_EDITS = 50
@@ -133,6 +133,7 @@ class Dispatcher:
         self._evidence = EvidenceTaker(self.dispatch, journal)
         self._running: dict[str, BasicCommandDispatcher] = {}
         self._throttle = Throttle(_AT_A_TIME)
+        self._first_of_turn = OncePerTurn()
 
     @property
     def cards(self) -> CardViews:
@@ -352,13 +353,15 @@ class Dispatcher:
 
     # Stages 1 to 3
     async def _prepare(self, attempt: Attempt) -> PreparedCommand:
-        """Prepare a command for a decision, which has to follow at once: the policy was read just now."""
+        """Prepare a command for a decision, which has to follow at once: the policy was read in this turn."""
         await self._throttle.take()
         for _ in range(_MOST_BINDINGS):
             overrides = self._policy.overrides
             command = await self._prepare_once(attempt)
-            # Once for each command: a look at the file lets other threads run, which costs more than it.
-            self._policy.refresh()
+            # Once for all commands of a turn: a look at the file costs a tenth of a decision, and lets other
+            # threads run. An edit counts for every request that comes after it.
+            if self._first_of_turn.is_first():
+                self._policy.refresh()
             # An operator's entry for a tool in policy.toml is part of the tool's contract.
             if self._policy.overrides is overrides:
                 break

@@ -112,6 +112,13 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}dispatcher.py",
+        "            if self._first_of_turn.is_first():\n",
+        "            if False:\n",
+        "a rule that was written into policy.toml does not count for the next command",
+        (f"{_UNIT}test_policy_edits.py",),
+    ),
+    Fault(
+        f"{_AT}dispatcher.py",
         "        check_own_screen(command, self._own_screen)\n",
         "",
         "an agent may press Approve in the console's own window",
