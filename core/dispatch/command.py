@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from core.audit.entries import NewEntry
 from core.dispatch.arguments import Arguments, PreparedCall
 from core.dispatch.command_request import CommandRequest, Target
 from core.dispatch.models import CommandStage
@@ -78,13 +77,9 @@ class Attempt:
     stage: CommandStage = CommandStage.PREPARE
     bound: BoundCommand | None = None
     decision: Decision | None = None
-    # Entries that are written together with its next one.
-    unwritten: list[NewEntry] = field(default_factory=list)
-
-    def take_unwritten(self) -> list[NewEntry]:
-        """The entries that are to be written now."""
-        entries, self.unwritten = self.unwritten, []
-        return entries
+    # The command that was decided, and whether the entries of its request and decision are written.
+    command: PreparedCommand | None = None
+    recorded: bool = False
 
     @property
     def took_ms(self) -> float:

@@ -20,7 +20,7 @@ from core.aip.extensions import FEATURE_BINARY
 from core.aip.messages import Result
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
-from core.audit.events import CommandSent, IntentRecorded
+from core.audit.entries import NewEntry
 from core.commitments import NO_PLACES, Places
 from core.dispatch.approval_stage import (
     ApprovalStage,
@@ -58,11 +58,13 @@ from core.dispatch.command_request import (
 from core.dispatch.deadline import deadline_of, is_stock
 from core.dispatch.entries import (
     approval_proof,
-    command_entry,
+    asked_and_sent_entry,
     decided_entry,
+    intent_entry,
     outcome_entry,
     prepared_entry,
     refused_entry,
+    sent_entry,
     sketch,
     unbound,
 )
@@ -413,9 +415,10 @@ class Dispatcher:
         attempt.stage = CommandStage.DECIDE
         decision = self._adjusted(command)
         attempt.decision = decision
-        attempt.unwritten = [prepared_entry(command), decided_entry(command, decision)]
+        attempt.command = command
         if _leads_to_more_entries(decision):
-            self._journal.note_all(attempt.take_unwritten())
+            self._journal.note_all(_request_entries(attempt))
+            attempt.recorded = True
         command.request.on_decided(decision)
         if decision.answer is not Answer.DENY:
             attempt.stage = CommandStage.APPROVE
@@ -470,34 +473,33 @@ class Dispatcher:
 
         An action is sent once its intent is on the disk, and recorded as sent at that moment. All else is
         recorded as sent in the one note of this turn, just before: if it may not leave then, its outcome says
-        so.
+        so. An observation that was simply allowed has one entry in it.
 
         Raises:
             QuarterdeckError: it may not be sent any more, or it could not be recorded; there is no permit.
         """
         self._check_still_sendable(command, decision)
-        shown = command.shown
-        intent = IntentRecorded(digest=shown.digest, contract=shown.contract)
-        sent = CommandSent(digest=shown.digest, contract=shown.contract)
-        intended = [*attempt.unwritten, command_entry(command.request, intent, "service")]
-        sending = [command_entry(command.request, sent, "service")]
-        if shown.tool_type == "action" or decision.effect is not Effect.OBSERVE:
+        acts = command.shown.tool_type == "action" or decision.effect is not Effect.OBSERVE
+        if acts:
+            entries = [*_request_entries(attempt), intent_entry(command)]
             # Whether entries that could not be appended are on the disk is not known: not written again.
-            attempt.unwritten = []
-            await self._journal.append_many(intended)
+            attempt.recorded = True
+            await self._journal.append_many(entries)
             await self._throttle.take()
             # Stop or cancel may have arrived during the disk write.
             self._check_wanted(command.request)
+        elif attempt.recorded:
+            await self._journal.noted([intent_entry(command), sent_entry(command)])
         else:
-            await self._journal.noted(intended + sending)
-            attempt.unwritten, sending = [], []
+            await self._journal.noted([asked_and_sent_entry(command, decision)])
+            attempt.recorded = True
 
         def before_sending() -> None:
             self._check_still_sendable(command, decision)
-            if sending:
-                self._journal.note_all(sending)
+            if acts:
+                self._journal.note_all([sent_entry(command)])
 
-        return self._mint.mint(shown, command.call, before_sending)
+        return self._mint.mint(command.shown, command.call, before_sending)
 
     def _check_still_sendable(self, command: PreparedCommand, decision: Decision) -> None:
         """The last check, made again at the moment of sending: nothing can change while it runs.
@@ -621,7 +623,7 @@ class Dispatcher:
         result = not_sent(shown, attempt.decision, error, attempt.took_ms, attempt.stage)
         if isinstance(error, StaleTargetError):
             result = result.model_copy(update={"evidence": error.evidence})
-        entries = [*attempt.take_unwritten(), refused_entry(request, bound, result)]
+        entries = [*_request_entries(attempt), refused_entry(request, bound, result)]
         try:
             self._journal.note_all(entries)
         except JournalUnavailable as unavailable:
@@ -653,6 +655,13 @@ class Dispatcher:
             )
         if not self._agents.sees(request.actor, target.device):
             raise BadInput(no_device(request.device), ErrorCode.UNKNOWN_DEVICE)
+
+
+def _request_entries(attempt: Attempt) -> list[NewEntry]:
+    """The entries of the request and of the decision; none before there is a decision, or if written."""
+    if attempt.command is None or attempt.decision is None or attempt.recorded:
+        return []
+    return [prepared_entry(attempt.command), decided_entry(attempt.command, attempt.decision)]
 
 
 def _leads_to_more_entries(decision: Decision) -> bool:

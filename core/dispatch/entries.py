@@ -8,7 +8,15 @@ from typing import Any
 
 from core.approvals.models import Approval
 from core.audit.entries import NewEntry
-from core.audit.events import CommandDecided, CommandEvent, CommandPrepared, CommandRefused, ResultRecorded
+from core.audit.events import (
+    CommandDecided,
+    CommandEvent,
+    CommandPrepared,
+    CommandRefused,
+    CommandSent,
+    IntentRecorded,
+    ResultRecorded,
+)
 from core.canonical_json import Encoded
 from core.dispatch.command import BoundCommand, PreparedCommand
 from core.dispatch.command_request import CommandRequest, Purpose
@@ -72,11 +80,41 @@ def prepared_entry(command: PreparedCommand) -> NewEntry:
     return command_entry(request, event, request.actor, {"parameters": command.call.shown_json})
 
 
+def asked_and_sent_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
+    """The one entry of a command that is sent without more ado: its request and the decision with it."""
+    request, shown, device = command.request, command.shown, command.target.device
+    event = CommandSent(
+        digest=shown.digest,
+        contract=shown.contract,
+        tool_key=shown.tool_key,
+        tool_type=shown.tool_type,
+        namespace=shown.namespace,
+        said=request.said,
+        evidence_for=request.evidence_for,
+        tags=device.tags,
+        production=device.production,
+    )
+    parts = {"parameters": command.call.shown_json, "decision": decision.encoded}
+    return command_entry(request, event, request.actor, parts)
+
+
 def decided_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
     """The entry with the policy's decision, and the device facts behind it that no other entry has."""
     device = command.target.device
     event = CommandDecided(decision={}, tags=device.tags, production=device.production)
     return command_entry(command.request, event, "policy", {"decision": decision.encoded})
+
+
+def intent_entry(command: PreparedCommand) -> NewEntry:
+    """The entry that a command is about to be sent."""
+    intent = IntentRecorded(digest=command.shown.digest, contract=command.shown.contract)
+    return command_entry(command.request, intent, "service")
+
+
+def sent_entry(command: PreparedCommand) -> NewEntry:
+    """The entry that a command is sent whose request and decision have entries of their own."""
+    sent = CommandSent(digest=command.shown.digest, contract=command.shown.contract)
+    return command_entry(command.request, sent, "service")
 
 
 def refused_entry(request: CommandRequest, bound: BoundCommand | None, result: CommandResult) -> NewEntry:

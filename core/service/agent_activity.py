@@ -19,6 +19,7 @@ from core.audit.events import (
     ApprovalGiven,
     CommandPrepared,
     CommandRefused,
+    CommandSent,
     GrantUsed,
     Json,
     ResultRecorded,
@@ -37,7 +38,8 @@ MOST_COMMANDS = 50
 MOST_SHOWN = 4_000
 """Characters of the arguments, and of a result, that stand beside what the agent said."""
 _PAGE = 500
-_ASKED = f"kind:{Kind.COMMAND_PREPARED},{Kind.COMMAND_REFUSED}"
+# Of the entries that tell of the sending, an agent is the actor of those with its request in them.
+_ASKED = f"kind:{Kind.COMMAND_PREPARED},{Kind.COMMAND_REFUSED},{Kind.COMMAND_SENT}"
 _ENDED = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_REFUSED}"
 _DENIALS = frozenset(
     {
@@ -134,6 +136,8 @@ def agent_command(first: Entry, entries: Iterable[Entry]) -> AgentCommand:
     for entry in entries:
         event = event_of(entry)
         match event:
+            case CommandSent():
+                said = said or event.said
             case CommandPrepared():
                 said = said or event.said
                 if state.prepared is not None:
@@ -208,7 +212,7 @@ def _reason_in(signed: object) -> str:
 
 
 def _is_evidence(event: object) -> bool:
-    return isinstance(event, CommandPrepared) and bool(event.evidence_for)
+    return isinstance(event, CommandPrepared | CommandSent) and bool(event.evidence_for)
 
 
 def _chunks(calls: list[str]) -> Iterable[list[str]]:
