@@ -18,9 +18,9 @@ from core.audit.events import (
     ResultRecorded,
 )
 from core.canonical_json import Encoded
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import NOT_WRITTEN, Basis, CommandResult
 from core.dispatch.command import BoundCommand, PreparedCommand
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
 from core.policy.models import Decision
 from core.quick import made
 from core.statements import ApprovalProof, Request

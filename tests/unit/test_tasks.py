@@ -7,7 +7,8 @@ import socket
 
 import pytest
 
-from core.tasks import OncePerTurn, Throttle
+from core import tasks
+from core.tasks import OncePerTurn, Throttle, in_turns
 from tests.fakes.turns import Turns
 
 AT_A_TIME = 4
@@ -82,3 +83,12 @@ async def test_what_comes_over_a_socket_is_never_the_second_of_an_earlier_iterat
         theirs.send(b"request")
         await done.wait()
     assert told == [True]
+
+
+@pytest.mark.parametrize(("turn_s", "turns"), [(0.0, 5), (60.0, 0)])
+async def test_long_work_on_the_loop_lets_others_go_on(monkeypatch, turn_s: float, turns: int) -> None:
+    monkeypatch.setattr(tasks, "TURN_S", turn_s)
+    counted = Turns()
+    assert [value async for value in in_turns(iter(range(5)))] == [0, 1, 2, 3, 4]
+    assert counted.count == turns
+    counted.close()

@@ -14,7 +14,7 @@ from core.approvals.operator_keys import statement_for
 from core.audit.encode import decode
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.spool import SPOOL, read_records
-from core.dispatch.models import Basis
+from core.commands.results import Basis
 from core.errors import ErrorCode, JournalUnavailable
 from core.home import Home
 from tests.fakes.awaited import entries_when

@@ -11,8 +11,8 @@ from core.aip.messages import Result
 from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.canonical_json import canonical_bytes, decoded
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.dispatch.models import NOT_WRITTEN
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import NOT_WRITTEN
 from core.home import Home
 from core.policy.models import Answer, Decision
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, open_rig, tool_info

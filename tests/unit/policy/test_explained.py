@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.home import Home
 from core.policy.models import Answer, Decision
 from tests.fakes.rig import DEVICE, Rig, open_rig

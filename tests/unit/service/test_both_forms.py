@@ -14,8 +14,8 @@ from core.audit.events import event_of
 from core.audit.projection import CommandState
 from core.batch.history import END_KINDS, rebuild_run, summary_of
 from core.batch.models import Batch
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.home import Home
 from core.policy.policy_file import parse_policy
 from core.replay.timeline import build_timeline
