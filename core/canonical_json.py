@@ -68,6 +68,11 @@ def encoded(value: Any) -> Encoded:
     return Encoded(canonical_bytes(value))
 
 
+def read_back(value: Any) -> Any:
+    """The value that is encoded; any other value itself."""
+    return decoded(value) if isinstance(value, Encoded) else value
+
+
 def decoded(part: Any) -> Any:
     """The value of an encoded part.
 

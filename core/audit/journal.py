@@ -41,7 +41,10 @@ from core.audit.store import DATABASE, Store, journal_error
 from core.audit.turn import Turn
 from core.audit.verify import verify_home
 from core.audit.writer import Group, Writer
+from core.canonical_json import read_back
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
+from core.json_walk import mapped
+from core.quick import made
 
 BLOBS = "blobs"
 MAX_PAGE = 5000
@@ -435,7 +438,10 @@ class Journal:
 
 def written(group: Group) -> list[Entry]:
     """The entries of a committed group as they are in the journal."""
-    return [decode(parts.with_seq(seq)) for seq, parts in enumerate(group.parts, group.first_seq)]
+    return [
+        made(Entry, {**new.__dict__, "body": mapped(new.body, read_back), "seq": seq, "time": time})
+        for seq, (new, time) in enumerate(zip(group.entries, group.times, strict=True), group.first_seq)
+    ]
 
 
 async def in_thread(work: Callable[[], Answer]) -> Answer:

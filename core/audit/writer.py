@@ -36,9 +36,14 @@ GROUP_ENTRIES = 2000
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Entries that become durable together. `spool` is the last one's spool number, 0 for awaited entries."""
+    """Entries that become durable together. `spool` is the last one's spool number, 0 for awaited entries.
+
+    `entries` and `times` are those of awaited entries, which their callers get back.
+    """
 
     parts: list[Parts]
+    entries: list[NewEntry] = field(default_factory=list)
+    times: list[str] = field(default_factory=list)
     spool: int = 0
     first_seq: int = 0
     error: JournalError | None = None
@@ -133,7 +138,7 @@ class Writer:
                 raise JournalUnavailable(self._failure.message)
             now = self._stamp()
             parts = [encode_parts(entry, now) for entry in entries]
-            self._queue.put(Group(parts, done=done))
+            self._queue.put(Group(parts, entries, [now] * len(entries), done=done))
             self._retry_now = self._failure is not None
             self._changed.notify()
 

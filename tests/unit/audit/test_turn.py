@@ -12,6 +12,7 @@ import pytest
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
+from core.canonical_json import encoded
 from core.errors import BadInput, JournalUnavailable
 from core.tasks import TaskGroupOwner
 
@@ -106,3 +107,9 @@ async def test_closing_writes_what_was_gathered_and_takes_no_more(tmp_path: Path
     again = await Journal.open(tmp_path, key, "test")
     assert await numbers(again) == [0]
     await again.close()
+
+
+async def test_an_appended_entry_comes_back_as_it_is_read(journal: Journal) -> None:
+    body = {"decision": encoded({"answer": "allow", "reasons": [1, 2.5]}), "tags": ["a"]}
+    entry = await journal.append(NewEntry(kind=Kind.COMMAND_DECIDED, actor="policy", body=body))
+    assert entry == await journal.entry(entry.seq)
