@@ -7,6 +7,7 @@ any size is its decimal digits; all else is as in the RFC.
 from __future__ import annotations
 
 import hashlib
+import json
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -24,7 +25,21 @@ _LONGEST_KEY = 4096
 MAX_DEPTH = 200
 # orjson writes no others.
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**64 - 1
-_PLAIN_KINDS = frozenset({str, bool, type(None)})
+
+
+class Encoded:
+    """A value's canonical bytes, which stand for it in a larger value. Made only by `encoded`.
+
+    Not a dataclass, which pydantic would take for an object with the member `data`.
+    """
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+_PLAIN_KINDS = frozenset({str, bool, type(None), Encoded})
 _KEY_KINDS = frozenset({str})
 
 
@@ -44,10 +59,37 @@ def canonical_bytes(value: Any) -> bytes:
         raise BadInput(f"This value has no canonical JSON form: {error or type(error).__name__}") from error
 
 
+def encoded(value: Any) -> Encoded:
+    """Encode JSON data that is a part of several larger values, or of one that is encoded later.
+
+    Raises:
+        BadInput: as `canonical_bytes`.
+    """
+    return Encoded(canonical_bytes(value))
+
+
+def read_back(value: Any) -> Any:
+    """The value that is encoded; any other value itself."""
+    return decoded(value) if isinstance(value, Encoded) else value
+
+
+def decoded(part: Any) -> Any:
+    """The value of an encoded part.
+
+    Raises:
+        ValueError: `part` is not `Encoded`.
+    """
+    if not isinstance(part, Encoded):
+        raise ValueError(f"{type(part).__name__} is not JSON data")
+    return json.loads(part.data)
+
+
 def _written(value: Any) -> str:
     """Write any value as RFC 8785 does, and integers of any size."""
     if isinstance(value, str):
         return encode_basestring(value)
+    if isinstance(value, Encoded):
+        return value.data.decode()
     if isinstance(value, dict):
         if not all(isinstance(name, str) for name in value):
             raise BadInput("This value has no canonical JSON form: the names in an object must be text.")
@@ -69,9 +111,15 @@ def plain_bytes(value: Any) -> bytes:
         BadInput: the value contains text that is not valid Unicode.
     """
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(value, default=_fragment, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
         raise BadInput(f"This value has no canonical JSON form: {fault_words(error)}.") from error
+
+
+def _fragment(part: Any) -> orjson.Fragment:
+    if not isinstance(part, Encoded):
+        raise TypeError(f"{type(part).__name__} is not JSON data")
+    return orjson.Fragment(part.data)
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:

@@ -74,6 +74,27 @@ async def set_within(event: asyncio.Event, seconds: float) -> bool:
     return event.is_set()
 
 
+class OncePerTurn:
+    """Tells the first call in each iteration of the event loop from the others.
+
+    What comes from outside, such as a request read from a socket, is handled after the next iteration began.
+    """
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def is_first(self) -> bool:
+        """Whether this is the first call since the present iteration began."""
+        if self._begun:
+            return False
+        self._begun = True
+        asyncio.get_running_loop().call_soon(self._end)
+        return True
+
+    def _end(self) -> None:
+        self._begun = False
+
+
 async def in_turns(values: Iterable[Value]) -> AsyncIterator[Value]:
     """The values; other tasks have a turn whenever the caller has spent `TURN_S` on them.
 

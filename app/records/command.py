@@ -101,6 +101,10 @@ class Command:
                 self.answered = _answer(entry)
             case Kind.COMMAND_SENT:
                 self.sent = entry
+                if "decision" in body:
+                    # An observation that was simply allowed: its request and the decision stand in it.
+                    self.asker = entry.actor
+                    self.decision = _decision(body) or self.decision
             case Kind.RESULT_RECORDED | Kind.COMMAND_REFUSED:
                 self.ended = entry
             case Kind.LATE_ANSWER_RECEIVED:

@@ -241,17 +241,22 @@ class Providers(QObject):
 
     def _read_decision(self, call: str) -> None:
         def came(page: EntryPage) -> None:
-            for entry in page.entries:
-                # Only the answer: what else a decision had is another version's when the journal is old.
-                decision = entry.body.get("decision")
-                answer = decision.get("answer") if isinstance(decision, dict) else None
-                self._decided[call] = plan_word(Answer(str(answer))) if answer in [*Answer] else ""
+            self._decided[call] = next(filter(None, map(_answer_in, page.entries)), "")
             self._changed()
 
-        query = f"kind:{Kind.COMMAND_DECIDED.value} call:{call}"
+        # Where the decision has an entry of its own, that of the sending comes after it.
+        query = f"kind:{Kind.COMMAND_DECIDED.value},{Kind.COMMAND_SENT.value} call:{call}"
         self._link.ask(
-            lambda console: console.journal.entries(query, limit=1), came, quietly, what="read decisions"
+            lambda console: console.journal.entries(query, limit=2), came, quietly, what="read decisions"
         )
+
+
+def _answer_in(entry: Entry) -> str:
+    """The answer of the decision in an entry, in a word; empty if it has none."""
+    # Only the answer: what else a decision had is another version's when the journal is old.
+    decision = entry.body.get("decision")
+    answer = decision.get("answer") if isinstance(decision, dict) else None
+    return plan_word(Answer(str(answer))) if answer in [*Answer] else ""
 
 
 def device_hit(device: Device) -> Result:

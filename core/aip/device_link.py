@@ -414,10 +414,6 @@ class DeviceLink:
             self._progress.expect(call_ids)
         try:
             async with asyncio.timeout(timeout + len(frame) / self._limits.slowest_per_s) as time_out:
-                # Frames of one iteration of the event loop are sent together in the next, which costs a run a
-                # tenth less CPU time. Later frames to this device yield too, so the order is unchanged.
-                await asyncio.sleep(0)
-                self._check_open()
                 await self._sender.send(
                     frame,
                     text=True,

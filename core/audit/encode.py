@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from core.audit.entries import Entry, NewEntry
 from core.broken_text import NOT_UNICODE, fault_words
-from core.canonical_json import canonical_bytes, is_plain, plain_bytes
+from core.canonical_json import canonical_bytes, decoded, is_plain, plain_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 from core.text import shorten_middle
 
@@ -128,7 +128,8 @@ def _number(value: float | None) -> str:
 
 def _body(body: dict[str, Any]) -> bytes:
     try:
-        data = to_jsonable_python(body)
+        # Encodes as the fast path does; what is encoded already is read back, since it has one form only.
+        data = to_jsonable_python(body, fallback=decoded)
     except (PydanticSerializationError, ValueError) as error:
         raise BadInput(f"The body of an entry is not JSON data: {fault_words(error)}") from error
     is_plain(data)

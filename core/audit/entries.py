@@ -89,7 +89,8 @@ class NewEntry(BaseModel):
     """An entry as its author writes it; the journal adds `seq` and `time`.
 
     `actor` is `operator:NAME`, `agent:NAME`, `cli:USER`, `service`, `policy` or `device:NAME`.
-    `body` is JSON data; the author has already replaced secrets by commitments.
+    `body` is JSON data, in which `core.canonical_json.Encoded` may stand for values of it; the author has
+    already replaced secrets by commitments.
     `blobs` are the SHA-256 digests (hexadecimal) of the blobs that the body refers to.
     """
 

@@ -810,9 +810,48 @@ class IntentRecorded(_ToSend):
 
 @_event
 class CommandSent(_ToSend):
-    """A command was handed to the device's channel."""
+    """A command was handed to the device's channel, or would have been if its outcome says that it was not.
+
+    Of an observation that the policy simply allowed it is the only entry before the outcome. It then has the
+    fields of `CommandPrepared` and `CommandDecided`, too, and the entry's actor is who asked.
+    """
 
     kind = Kind.COMMAND_SENT
+    tool_key: str = ""
+    tool_type: str = ""
+    namespace: str | None = None
+    parameters: Json | None = None
+    said: str = ""
+    evidence_for: str = ""
+    decision: Json | None = None
+    tags: list[str] | None = None
+    production: bool | None = None
+
+    @property
+    def prepared(self) -> CommandPrepared | None:
+        """The request that is in it; None if the request has an entry of its own."""
+        if self.parameters is None:
+            return None
+        return CommandPrepared(
+            glimpse=self.glimpse,
+            digest=self.digest,
+            contract=self.contract,
+            tool_key=self.tool_key,
+            tool_type=self.tool_type,
+            namespace=self.namespace,
+            parameters=self.parameters,
+            said=self.said,
+            evidence_for=self.evidence_for,
+        )
+
+    @property
+    def decided(self) -> CommandDecided | None:
+        """The decision that is in it; None if the decision has an entry of its own."""
+        if self.decision is None:
+            return None
+        return CommandDecided(
+            glimpse=self.glimpse, decision=self.decision, tags=self.tags, production=self.production
+        )
 
 
 @_event

@@ -3,7 +3,8 @@
 An entry has one of three durabilities. `append` returns when it is on the disk: an intent, an answer of an
 operator. `note` returns when the operating system has it, so that killing this process does not lose it: what
 is known before a command is sent. `note_late` never refuses, and keeps it in memory while the journal cannot
-be written: what has happened already. All keep the order of the calls. Reading never waits for writing.
+be written: what has happened already. `noted` and `noted_late` are the same in one write for all entries of a
+turn of the event loop (`core.audit.turn`). All keep the order of the calls. Reading never waits for writing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from core.audit.blob_store import Blobs
 from core.audit.checkpoint import Checkpoint
 from core.audit.connection_pool import Readers
-from core.audit.encode import decode
+from core.audit.encode import Parts, decode
 from core.audit.entries import Entry, NewEntry
 from core.audit.head_file import HEAD_FILE, read_head_file
 from core.audit.models import Bucket, Facet, InclusionProof, JournalState, NumberPage, Page, VerifyReport
@@ -37,9 +38,12 @@ from core.audit.search import entries_of_run, facets_of, histogram_of, search, s
 from core.audit.spool import SPOOL, Spool, SpoolKey
 from core.audit.spool_recovery import Recovery, check_recoverable, log_path, recover
 from core.audit.store import DATABASE, Store, journal_error
+from core.audit.turn import Turn
 from core.audit.verify import verify_home
 from core.audit.writer import Group, Writer
+from core.canonical_json import read_back
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
+from core.json_walk import mapped
 from core.quick import made
 
 BLOBS = "blobs"
@@ -70,6 +74,7 @@ class Journal:
         self._readers = Readers(folder / DATABASE)
         self._pending = PendingWrites(self)
         self._writer = Writer(store, spool, self._committed)
+        self._turn = Turn(self._write_notes, self._pending.keep)
         self._writer.start()
 
     @classmethod
@@ -141,6 +146,7 @@ class Journal:
             else:
                 answer.set_result(written(group))
 
+        self._turn.write()
         self._writer.submit(list(entries), done)
         return await answer
 
@@ -160,8 +166,37 @@ class Journal:
             BadInput: an entry has no canonical form.
             JournalUnavailable: no entry was written.
         """
-        self._writer.note(list(entries))
-        self._noted += 1
+        self._turn.write()
+        self._write_notes(self._writer.encode(entries))
+
+    async def noted(self, entries: list[NewEntry]) -> None:
+        """Write all entries or none, with all others of this turn of the loop; returns when that is done.
+
+        Killing this process then does not lose them.
+
+        Raises:
+            BadInput: an entry has no canonical form; none was written.
+            JournalUnavailable: no entry of this turn was written.
+        """
+        await self._turn.written(self._writer.encode(entries))
+
+    async def noted_late(self, entries: list[NewEntry]) -> None:
+        """Write entries like `note_late`, with all others of this turn; returns when that is done.
+
+        Cancelling the caller does not lose them.
+
+        Raises:
+            BadInput: an entry has no canonical form; none was written.
+        """
+        if self._pending.waiting:
+            self._pending.note(entries)
+            return
+        try:
+            parts = self._writer.encode(entries)
+        except JournalUnavailable:
+            self._pending.keep(entries)
+        else:
+            await self._turn.written(parts, entries)
 
     def note_late(self, entries: list[NewEntry]) -> None:
         """Write entries about events that have happened already, as soon as the journal can be written.
@@ -170,6 +205,10 @@ class Journal:
             BadInput: an entry has no canonical form; none was written.
         """
         self._pending.note(entries)
+
+    def _write_notes(self, parts: list[Parts]) -> None:
+        self._writer.note(parts)
+        self._noted += 1
 
     @property
     def has_late(self) -> bool:
@@ -185,6 +224,7 @@ class Journal:
 
         Returns at once when the journal cannot be written: no further entries become readable then.
         """
+        self._turn.write()
         if self._noted > self._delivered:
             with contextlib.suppress(JournalUnavailable):
                 await self._submit([])
@@ -370,6 +410,7 @@ class Journal:
         Raises:
             JournalError: entries could not be written; noted entries are still in the spool.
         """
+        self._turn.write()
         self._pending.close()
         for stop in self._stops:
             stop.set()
@@ -398,7 +439,7 @@ class Journal:
 def written(group: Group) -> list[Entry]:
     """The entries of a committed group as they are in the journal."""
     return [
-        made(Entry, {**new.__dict__, "seq": seq, "time": time})
+        made(Entry, {**new.__dict__, "body": mapped(new.body, read_back), "seq": seq, "time": time})
         for seq, (new, time) in enumerate(zip(group.entries, group.times, strict=True), group.first_seq)
     ]
 

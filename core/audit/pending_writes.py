@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 
 from core.audit.encode import encode_parts
@@ -42,6 +43,10 @@ class PendingWrites:
                 pass
             else:
                 return
+        self.keep(entries)
+
+    def keep(self, entries: Sequence[NewEntry]) -> None:
+        """Keep entries that the journal did not take, after those that are kept already."""
         self._entries.extend(entries)
         self._arm()
 

@@ -114,6 +114,10 @@ class CommandState:
             case IntentRecorded():
                 self.intended, self.ended, self.progress = entry, None, Progress.SENDING
             case CommandSent():
+                if (prepared := event.prepared) is not None:
+                    self.prepared = Recorded(entry, prepared)
+                if (decided := event.decided) is not None:
+                    self.decided = Recorded(entry, decided)
                 self.sent, self.ended, self.progress = entry, None, Progress.SENDING
             case ResultRecorded() | CommandRefused():
                 self.ended, self.late, self.progress = Recorded(entry, event), None, Progress.ENDED

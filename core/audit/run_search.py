@@ -1,8 +1,8 @@
 """Searches runs by words with SQL over the journal's indexes, newest first.
 
 A run matches by its entries: id, name, actor, devices and tools in `run_started`, the state in
-`run_finished`, and the summaries of its commands in `command_decided`. Words are plain text: `%`, `*` and
-quotes have no special meaning.
+`run_finished`, and the summaries of its commands in `command_decided` and `command_sent`. Words are plain
+text: `%`, `*` and quotes have no special meaning.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DEVICES = f"(SELECT group_concat(d.value, char(10)) FROM json_each({_ENTRY}, '$
 # Only entries of the wanted kind are read; the index excludes the others.
 _OF_RUN = (
     "EXISTS (SELECT 1 FROM entries c INDEXED BY by_run WHERE c.run = r.run AND c.seq > r.seq AND EXISTS ("
-    "SELECT 1 FROM entries k INDEXED BY by_kind WHERE k.kind = '{kind}' AND k.seq = c.seq)"
+    "SELECT 1 FROM entries k INDEXED BY by_kind WHERE k.kind IN ({kinds}) AND k.seq = c.seq)"
     " AND json_extract(CAST(c.entry AS TEXT), '{path}') LIKE :{word} ESCAPE '\\')"
 )
 _LIVE = "(SELECT l.value FROM json_each(:live) l WHERE l.key = r.run)"
@@ -45,7 +45,7 @@ def _like(text: str) -> Callable[[str], str]:
 
 
 def _state(word: str) -> str:
-    ended = _OF_RUN.format(kind=Kind.RUN_FINISHED, path="$.body.state", word=word)
+    ended = _OF_RUN.format(kinds=f"'{Kind.RUN_FINISHED}'", path="$.body.state", word=word)
     return f"CASE WHEN {_LIVE} IS NULL THEN {ended} ELSE {_LIVE} LIKE :{word} ESCAPE '\\' END"
 
 
@@ -57,7 +57,9 @@ _TESTS: dict[str, Callable[[str], str]] = {
     "actor": _like("r.actor"),
     "state": _state,
     "effect": lambda word: _OF_RUN.format(
-        kind=Kind.COMMAND_DECIDED, path="$.body.decision.summary", word=word
+        kinds=f"'{Kind.COMMAND_DECIDED}', '{Kind.COMMAND_SENT}'",
+        path="$.body.decision.summary",
+        word=word,
     ),
 }
 

@@ -36,11 +36,14 @@ GROUP_ENTRIES = 2000
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Entries that become durable together. `spool` is the last one's spool number, 0 for awaited entries."""
+    """Entries that become durable together. `spool` is the last one's spool number, 0 for awaited entries.
 
-    entries: list[NewEntry]
+    `entries` and `times` are those of awaited entries, which their callers get back.
+    """
+
     parts: list[Parts]
-    times: list[str]
+    entries: list[NewEntry] = field(default_factory=list)
+    times: list[str] = field(default_factory=list)
     spool: int = 0
     first_seq: int = 0
     error: JournalError | None = None
@@ -135,28 +138,40 @@ class Writer:
                 raise JournalUnavailable(self._failure.message)
             now = self._stamp()
             parts = [encode_parts(entry, now) for entry in entries]
-            self._queue.put(Group(entries, parts, [now] * len(entries), done=done))
+            self._queue.put(Group(parts, entries, [now] * len(entries), done=done))
             self._retry_now = self._failure is not None
             self._changed.notify()
 
-    def note(self, entries: list[NewEntry]) -> None:
-        """Write entries to the spool in one piece and queue them.
+    def encode(self, entries: list[NewEntry]) -> list[Parts]:
+        """Encode entries for `note`, with the present time; no entry may be written before they are.
 
         Raises:
-            BadInput: an entry has no canonical form; none was written.
+            BadInput: an entry has no canonical form.
+            JournalUnavailable: the journal cannot be written.
+        """
+        with self._lock:
+            self._check_notable()
+            now = self._stamp()
+        return [encode_parts(entry, now) for entry in entries]
+
+    def note(self, parts: list[Parts]) -> None:
+        """Write encoded entries to the spool in one piece and queue them.
+
+        Raises:
             JournalUnavailable: the entries are neither in the spool nor queued.
         """
         with self._lock:
-            self._check_open()
-            if self._failure is not None:
-                raise JournalUnavailable(self._failure.message)
-            now = self._stamp()
-            parts = [encode_parts(entry, now) for entry in entries]
+            self._check_notable()
             number = self._spool.write(*parts)
-            self._queue.put(Group(entries, parts, [now] * len(entries), spool=number))
+            self._queue.put(Group(parts, spool=number))
             # Waking the thread costs more than the note itself; with a non-empty queue it is already awake.
             if len(self._queue.groups) == 1:
                 self._changed.notify()
+
+    def _check_notable(self) -> None:
+        self._check_open()
+        if self._failure is not None:
+            raise JournalUnavailable(self._failure.message)
 
     def close(self) -> JournalError | None:
         """Commit queued entries, seal the journal and end the thread; returns the failure, if any."""

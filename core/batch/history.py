@@ -19,6 +19,7 @@ from core.audit.events import (
     CommandDecided,
     CommandPrepared,
     CommandRefused,
+    CommandSent,
     Event,
     EvidenceTaken,
     IntentRecorded,
@@ -108,7 +109,7 @@ END_KINDS = (
 def summary_of(ends: Sequence[Entry], decided: Iterable[Entry]) -> RunSummary | None:
     """The summary that `rebuild_run` gives, without the entries of all cells.
 
-    `ends` are all entries of the run of `END_KINDS`, `decided` all `CommandDecided` on its first device, each
+    `ends` are all entries of the run of `END_KINDS`, `decided` all with a decision on its first device, each
     oldest first. None if these do not tell it: the run has no end, or not its counts in it; a step was
     settled later, by an operator or a late answer; or its first step was not decided on the first device.
 
@@ -121,7 +122,9 @@ def summary_of(ends: Sequence[Entry], decided: Iterable[Entry]) -> RunSummary | 
     first = run.rows[0]
     for entry in decided:
         event = event_of(entry)
-        if isinstance(event, CommandDecided) and (entry.step, entry.tool) == (first.id, first.tool):
+        if not isinstance(event, CommandDecided | CommandSent) or event.decision is None:
+            continue
+        if (entry.step, entry.tool) == (first.id, first.tool):
             run.decided(run.devices[0], first.id, str(event.decision.get("summary", "")))
     for entry in ends[1:]:
         match event_of(entry):
@@ -181,9 +184,10 @@ def _bring_up_to_date(
             state = CellState.SKIPPED if event.needless else CellState.NOT_STARTED
             run.put(cell.model_copy(update={"state": state, "note": event.why}))
         case CommandDecided():
-            # A screenshot that a rule requires as evidence has a decision of its own under the same step.
-            if entry.tool == cell.tool:
-                run.decided(cell.device, cell.step, str(event.decision.get("summary", "")))
+            _decided(run, cell, entry, event.decision)
+        case CommandSent() if command and event.decision is not None:
+            run.put(_attempted(cell, entry).model_copy(update=_under_way(command)))
+            _decided(run, cell, entry, event.decision)
         case CommandPrepared() | ApprovalRequested() | IntentRecorded() if command:
             run.put(_attempted(cell, entry).model_copy(update=_under_way(command)))
         case ResultRecorded() | CommandRefused() if command and command.result is not None:
@@ -209,6 +213,12 @@ def _bring_up_to_date(
             run.put(answered_late(run, cell, result.model_copy(update={"decision": decision})))
         case StepSettled():
             run.put(settled(cell, done=event.done, by=entry.actor))
+
+
+def _decided(run: ActiveRun, cell: Cell, entry: Entry, decision: Json) -> None:
+    # A screenshot that a rule requires as evidence has a decision of its own under the same step.
+    if entry.tool == cell.tool:
+        run.decided(cell.device, cell.step, str(decision.get("summary", "")))
 
 
 def _told_by(command: CommandState | None, entry: Entry) -> bool:

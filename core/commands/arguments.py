@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, TypeVar
 
+from core.canonical_json import Encoded
 from core.commitments import Opening
 from core.models.tools import Tool
 from core.policy.analysis.call_analysis import CallAnalysis, analyze_call
@@ -55,15 +56,16 @@ class PreparedCall(Sealed):
     """Arguments that fit one contract: valid by its schema, and hardened. Made by `CallPreparer`.
 
     It depends on nothing but the contract and the arguments, so equal calls to a thousand devices share it.
-    `tool` is the tool of the first of them, and `canonical` are the canonical bytes of `arguments.sent`.
+    `tool` is the tool of the first of them. `sent_json` and `shown_json` are the encoded arguments.
     """
 
-    __slots__: tuple[str, ...] = ("_analyses", "arguments", "canonical", "contract", "tool")
+    __slots__: tuple[str, ...] = ("_analyses", "arguments", "contract", "sent_json", "shown_json", "tool")
 
     contract: str
     tool: Tool
     arguments: Arguments
-    canonical: bytes
+    sent_json: Encoded
+    shown_json: Encoded
     _analyses: dict[str, CallAnalysis]
 
     def analysis(self, home: str = "") -> CallAnalysis:

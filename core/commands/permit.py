@@ -97,7 +97,7 @@ class PermitMint:
             tool_name=request.tool_name,
             tool_type=request.tool_type,
             call_id=request.call_id,
-            arguments=call.canonical,
+            arguments=call.sent_json.data,
         )
         self._live[permit.word] = _Terms(payload, request.digest, before_sending)
         return permit

@@ -78,7 +78,7 @@ class CommandStage(StrEnum):
     OBSERVE = "observe"
 
 
-# Fields of a result that its journal entry omits: the decision has an entry of its own, and the stage follows
+# Fields of a result that its journal entry omits: the decision is in an earlier entry, and the stage follows
 # from which entries exist.
 NOT_WRITTEN = frozenset({"decision", "stage"})
 

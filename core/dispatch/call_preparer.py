@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
-from core.canonical_json import canonical_bytes, flat_key
+from core.canonical_json import encoded, flat_key
 from core.commands.arguments import Arguments, PreparedCall, seal
 from core.commitments import NO_PLACES, Places
 from core.dispatch.argument_checks import check_form, harden
@@ -113,12 +113,14 @@ class CallPreparer:
             named = (fault_words(error, arguments.shown) for error in errors[:_MOST_NAMED])
             raise BadInput(sentences(*named, more))
         harden(tool, arguments.sent)
+        sent = encoded(arguments.sent)
         call = seal(
             PreparedCall,
             contract=tool.contract.digest,
             tool=tool,
             arguments=arguments,
-            canonical=canonical_bytes(arguments.sent),
+            sent_json=sent,
+            shown_json=sent if arguments.shown is arguments.sent else encoded(arguments.shown),
             _analyses={},
         )
         key = _key_of(tool, arguments.sent) if not any(arguments.marks) else None

@@ -75,6 +75,9 @@ class Attempt:
     stage: CommandStage = CommandStage.PREPARE
     bound: BoundCommand | None = None
     decision: Decision | None = None
+    # The command that was decided, and whether the entries of its request and decision are written.
+    command: PreparedCommand | None = None
+    recorded: bool = False
 
     @property
     def took_ms(self) -> float:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from core.approvals.models import Approval
 from core.audit.entries import NewEntry
-from core.audit.events import CommandDecided, CommandEvent, CommandPrepared, CommandRefused, ResultRecorded
+from core.audit.events import (
+    CommandDecided,
+    CommandEvent,
+    CommandPrepared,
+    CommandRefused,
+    CommandSent,
+    IntentRecorded,
+    ResultRecorded,
+)
+from core.canonical_json import Encoded
 from core.commands.request import CommandRequest, Purpose
 from core.commands.results import NOT_WRITTEN, Basis, CommandResult
 from core.dispatch.command import BoundCommand, PreparedCommand
@@ -17,18 +28,23 @@ from core.statements import ApprovalProof, Request
 # Characters or members above which `sketch` states an argument's size.
 _LARGE = 4_096
 # Outcomes that the service concluded without a device's answer.
+NO_PARTS: Mapping[str, Encoded] = MappingProxyType({})
 _WITHOUT_ITS_WORD = frozenset({Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.NOTHING_SENT})
 
-# The last decisions and their JSON, by `id`; a decision in here keeps its id. A thousand devices share a
-# decision, whose JSON costs as much to make as all other parts of its entry.
-_MOST_DECISIONS = 64
-_decisions: dict[int, tuple[Decision, dict[str, Any]]] = {}
 
+def command_entry(
+    request: CommandRequest,
+    event: CommandEvent,
+    actor: str,
+    parts: Mapping[str, Encoded] = NO_PARTS,
+    **more: Any,
+) -> NewEntry:
+    """The entry of an event of a request's command; `more` are further fields of `NewEntry`.
 
-def command_entry(request: CommandRequest, event: CommandEvent, actor: str, **more: Any) -> NewEntry:
-    """The entry of an event of a request's command; `more` are further fields of `NewEntry`."""
-    # Built without validation: there are five entries for each command, from data that was already checked.
-    body = event.body()
+    `parts` are values of its body that are encoded already, in place of the event's.
+    """
+    # Built without validation: each command has several entries, from data that was already checked.
+    body = {**event.body(), **parts}
     fields: dict[str, Any] = {
         "kind": event.kind,
         "actor": actor,
@@ -57,29 +73,48 @@ def prepared_entry(command: PreparedCommand) -> NewEntry:
         tool_key=shown.tool_key,
         tool_type=shown.tool_type,
         namespace=shown.namespace,
-        parameters=shown.parameters,
+        parameters={},
         said=request.said,
         evidence_for=request.evidence_for,
     )
-    return command_entry(request, event, request.actor)
+    return command_entry(request, event, request.actor, {"parameters": command.call.shown_json})
+
+
+def asked_and_sent_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
+    """The one entry of a command that is sent without more ado: its request and the decision with it."""
+    request, shown, device = command.request, command.shown, command.target.device
+    event = CommandSent(
+        digest=shown.digest,
+        contract=shown.contract,
+        tool_key=shown.tool_key,
+        tool_type=shown.tool_type,
+        namespace=shown.namespace,
+        said=request.said,
+        evidence_for=request.evidence_for,
+        tags=device.tags,
+        production=device.production,
+    )
+    parts = {"parameters": command.call.shown_json, "decision": decision.encoded}
+    return command_entry(request, event, request.actor, parts)
 
 
 def decided_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
     """The entry with the policy's decision, and the device facts behind it that no other entry has."""
     device = command.target.device
-    event = CommandDecided(decision=_written(decision), tags=device.tags, production=device.production)
-    return command_entry(command.request, event, "policy")
+    event = CommandDecided(decision={}, tags=device.tags, production=device.production)
+    return command_entry(command.request, event, "policy", {"decision": decision.encoded})
 
 
-def _written(decision: Decision) -> dict[str, Any]:
-    """The decision as JSON. It must not be modified: all entries of the decision share it."""
-    if (known := _decisions.get(id(decision))) is not None:
-        return known[1]
-    if len(_decisions) >= _MOST_DECISIONS:
-        _decisions.clear()
-    written = decision.model_dump(mode="json")
-    _decisions[id(decision)] = decision, written
-    return written
+def intent_entry(command: PreparedCommand) -> NewEntry:
+    """The entry that a command is about to be sent."""
+    intent = IntentRecorded(digest=command.shown.digest, contract=command.shown.contract)
+    return command_entry(command.request, intent, "service")
+
+
+def sent_entry(command: PreparedCommand) -> NewEntry:
+    """The entry that a command is sent whose request and decision have entries of their own."""
+    sent = CommandSent(digest=command.shown.digest, contract=command.shown.contract)
+    return command_entry(command.request, sent, "service")
 
 
 def refused_entry(request: CommandRequest, bound: BoundCommand | None, result: CommandResult) -> NewEntry:
@@ -119,13 +154,31 @@ def outcome_entry(command: PreparedCommand, result: CommandResult) -> NewEntry:
     """The entry with the outcome of a command that was sent."""
     return command_entry(
         command.request,
-        ResultRecorded(result=result.model_dump(mode="json", exclude=set(NOT_WRITTEN))),
+        ResultRecorded(result=_written(result)),
         "service" if result.basis in _WITHOUT_ITS_WORD else f"device:{result.device}",
         status=result.status.value,
         verdict=result.verdict.value,
         duration_ms=result.duration_ms,
         blobs=[evidence.blob for evidence in result.evidence],
     )
+
+
+def _written(result: CommandResult) -> dict[str, Any]:
+    """The result as `model_dump` makes it, but with the device's value itself, which is JSON data already."""
+    return {
+        "call_id": result.call_id,
+        "device": result.device,
+        "tool_name": result.tool_name,
+        "status": result.status.value,
+        "verdict": result.verdict.value,
+        "basis": result.basis.value,
+        "error": result.error.model_dump(mode="json") if result.error else None,
+        "result": result.result,
+        "namespace": result.namespace,
+        "duration_ms": result.duration_ms,
+        "evidence": [evidence.model_dump(mode="json") for evidence in result.evidence],
+        "note": result.note,
+    }
 
 
 def unbound(request: CommandRequest) -> Request:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
+from typing import Self
 
 from pydantic import Field
 
+from core.canonical_json import Encoded, encoded
 from core.models.frozen import FrozenModel
 from core.models.tools import Effect, Risk
 
@@ -96,6 +99,17 @@ class Decision(FrozenModel):
     evidence: list[Moment] = Field(default_factory=list)
     expires_s: float | None = None
     device_requires_signature: bool = False
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        """Its canonical JSON, made once: the commands of a thousand devices share a decision."""
+        return encoded(self.model_dump(mode="json"))
+
+    def __copy__(self) -> Self:
+        """A copy, which `model_copy` then changes, so that it is encoded again."""
+        copied = super().__copy__()
+        copied.__dict__.pop("encoded", None)
+        return copied
 
 
 class NearMiss(FrozenModel):

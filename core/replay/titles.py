@@ -16,6 +16,7 @@ from core.audit.events import (
     ChangeRefused,
     CommandDecided,
     CommandRefused,
+    CommandSent,
     DeviceLost,
     DeviceRefused,
     Event,
@@ -106,6 +107,7 @@ _OF_ENTRY: dict[Kind, str] = {
 NEVER_SEEN = "it never saw the command and refuses it from now on"
 KNOWS_NOTHING = "it knows nothing of the command, or no longer"
 _WITHDRAWN = "The request for {tool} was withdrawn"
+_ASKED_AND_SENT = "{actor} asked for {tool}, which was allowed and sent to {device}"
 _ANSWERS = {"allow": "allowed", "ask": "an operator is asked", "deny": "denied"}
 
 
@@ -115,8 +117,12 @@ def title_of(entry: Entry, event: Event | None = None) -> str:
     `event` is the entry's event, if the caller has read it already.
     """
     event = event or event_of(entry)
-    withdrawn = isinstance(event, ApprovalExpired) and event.state == "withdrawn"
-    form = _WITHDRAWN if withdrawn else _OF_ENTRY.get(entry.kind, "")
+    form = _OF_ENTRY.get(entry.kind, "")
+    match event:
+        case ApprovalExpired(state="withdrawn"):
+            form = _WITHDRAWN
+        case CommandSent(decision=dict()):
+            form = _ASKED_AND_SENT
     words = _PLAIN.get(entry.kind) or form.format(
         tool=entry.tool or "a command",
         device=entry.device or "a device",
@@ -130,6 +136,8 @@ def title_of(entry: Entry, event: Event | None = None) -> str:
 
 def _more(entry: Entry, event: Event) -> str:
     match event:
+        case CommandSent(decision=decision):
+            return text_in(decision or {}, "summary")
         case CommandDecided(decision=decision):
             answer = _ANSWERS.get(text_in(decision, "answer"), "")
             return ", ".join(part for part in (answer, text_in(decision, "summary")) if part)

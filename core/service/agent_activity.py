@@ -19,6 +19,7 @@ from core.audit.events import (
     ApprovalGiven,
     CommandPrepared,
     CommandRefused,
+    CommandSent,
     GrantUsed,
     Json,
     ResultRecorded,
@@ -36,7 +37,8 @@ from core.service.api.models import AgentCommand, AgentCommandPage, AgentTally, 
 MOST_COMMANDS = 50
 MOST_SHOWN = 4_000
 """Characters of the arguments, and of a result, that stand beside what the agent said."""
-_ASKED = f"kind:{Kind.COMMAND_PREPARED},{Kind.COMMAND_REFUSED}"
+# Of the entries that tell of the sending, an agent is the actor of those with its request in them.
+_ASKED = f"kind:{Kind.COMMAND_PREPARED},{Kind.COMMAND_REFUSED},{Kind.COMMAND_SENT}"
 _ENDED = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_REFUSED}"
 _DENIALS = frozenset(
     {
@@ -124,6 +126,8 @@ def agent_command(first: Entry, entries: Iterable[Entry]) -> AgentCommand:
     for entry in entries:
         event = event_of(entry)
         match event:
+            case CommandSent():
+                said = said or event.said
             case CommandPrepared():
                 said = said or event.said
                 if state.prepared is not None:
@@ -198,7 +202,7 @@ def _reason_in(signed: object) -> str:
 
 
 def _is_evidence(event: object) -> bool:
-    return isinstance(event, CommandPrepared) and bool(event.evidence_for)
+    return isinstance(event, CommandPrepared | CommandSent) and bool(event.evidence_for)
 
 
 def _chunks(calls: list[str]) -> Iterable[list[str]]:

@@ -8,6 +8,7 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
 from core.audit.events import (
     CommandPrepared,
+    CommandSent,
     DeviceBound,
     DeviceConnected,
     DeviceLost,
@@ -55,7 +56,8 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Per
             break
     # Live pictures leave thousands of glimpses, which do not count as a device's picture. Whether a result
     # shows the whole screen is in its command's entry, which comes after it when reading newest first.
-    taken = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_PREPARED} tool:screenshot !glimpse"
+    kinds = f"{Kind.RESULT_RECORDED},{Kind.COMMAND_PREPARED},{Kind.COMMAND_SENT}"
+    taken = f"kind:{kinds} tool:screenshot !glimpse"
     pictures: dict[str, tuple[str, str]] = {}
     async for entry in journal.newest(taken, MOST_SEARCHED):
         name, call_id = entry.device or "", entry.call_id or ""
@@ -67,7 +69,9 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Per
                 blob = _picture_in(result or {})
                 if entry.status == ResultStatus.SUCCESS and blob:
                     pictures[call_id] = blob, entry.time
-            case CommandPrepared(parameters=parameters) if call_id in pictures:
+            case CommandPrepared(parameters=parameters) | CommandSent(parameters=dict(parameters)) if (
+                call_id in pictures
+            ):
                 blob, taken_at = pictures.pop(call_id)
                 if shows_whole_screen(parameters):
                     facts[name] = replace(known, picture=blob, picture_at=taken_at)

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from core.audit.entries import Entry, Kind
-from core.audit.events import CommandDecided, CommandPrepared, event_of
+from core.audit.events import CommandDecided, CommandPrepared, CommandSent, event_of
 from core.audit.models import Page
 from core.audit.projection import CommandState, Recorded
 from core.commitments import holds_stand_in
@@ -36,6 +36,7 @@ _KINDS = ",".join(
     (
         Kind.COMMAND_PREPARED,
         Kind.COMMAND_DECIDED,
+        Kind.COMMAND_SENT,
         Kind.APPROVAL_GIVEN,
         Kind.APPROVAL_DENIED,
     )
@@ -118,7 +119,7 @@ def _take(entry: Entry, tally: _Tally, policy: _Edited, device_of: Callable[[str
         tally.undecided.setdefault(call, CommandState(call)).apply(entry, event)
         if len(tally.undecided) > OPEN_CALLS:
             tally.undecided.popitem(last=False)
-    elif isinstance(event, CommandDecided):
+    elif isinstance(event, CommandDecided | CommandSent) and event.decision is not None:
         command = tally.undecided.pop(call, None) or CommandState(call)
         command.apply(entry, event)
         if command.prepared is None and event.decision.get("grant"):

@@ -142,6 +142,16 @@ class BreakableJournal:
     def note_late(self, entries: list[NewEntry]) -> None:
         self.pending.note(entries)
 
+    async def noted(self, entries: list[NewEntry]) -> None:
+        self._check()
+        await self._journal.noted(entries)
+
+    async def noted_late(self, entries: list[NewEntry]) -> None:
+        if self.broken or self.pending.waiting:
+            self.pending.note(entries)
+        else:
+            await self._journal.noted_late(entries)
+
     async def put_blob(self, data: bytes) -> str:
         self._check()
         return await self._journal.put_blob(data)

@@ -315,6 +315,27 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}journal.py",
+        "        self._turn.write()\n        self._writer.submit(",
+        "        self._writer.submit(",
+        "an entry that was noted before another one stands after it",
+        (f"{_UNIT}test_turn.py",),
+    ),
+    Fault(
+        f"{_AT}turn.py",
+        "            if failure is None or late:\n",
+        "            if True:\n",
+        "a command leaves though its note was not written",
+        ("tests/unit/dispatch/test_durable.py",),
+    ),
+    Fault(
+        f"{_AT}turn.py",
+        "            if failure is not None and late:\n                self._keep(late)\n",
+        "",
+        "outcomes of a turn that cannot be written are lost",
+        ("tests/unit/dispatch/test_durable.py",),
+    ),
+    Fault(
+        f"{_AT}journal.py",
         "    if leftovers:\n",
         "    if False:\n",
         "a journal whose database was removed begins anew",

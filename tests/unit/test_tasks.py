@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
 from core import tasks
-from core.tasks import Throttle, in_turns
+from core.tasks import OncePerTurn, Throttle, in_turns
 from tests.fakes.turns import Turns
 
 AT_A_TIME = 4
@@ -55,6 +56,33 @@ async def test_a_task_that_is_cancelled_while_it_waits_holds_up_no_other(throttl
         for number in range(AT_A_TIME, 16):
             tasks[number].cancel()
     assert went_on == [0, 1, 2, 3, 16, 17, 18, 19]
+
+
+async def test_the_first_call_of_each_iteration_is_told_from_the_others() -> None:
+    once, told = OncePerTurn(), []
+    for _ in range(3):
+        told.append([once.is_first() for _ in range(3)])
+        await asyncio.sleep(0)
+    assert told == [[True, False, False]] * 3
+
+
+async def test_what_comes_over_a_socket_is_never_the_second_of_an_earlier_iteration() -> None:
+    """So a change that was made before a request was sent counts for it."""
+    once, told = OncePerTurn(), []
+    ours, theirs = socket.socketpair()
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def arrived() -> None:
+        told.append(once.is_first())
+        loop.remove_reader(ours)
+        done.set()
+
+    with ours, theirs:
+        loop.add_reader(ours, arrived)
+        once.is_first()
+        theirs.send(b"request")
+        await done.wait()
+    assert told == [True]
 
 
 @pytest.mark.parametrize(("turn_s", "turns"), [(0.0, 5), (60.0, 0)])

@@ -34,7 +34,10 @@ from core.replay.models import Mark, Span
 
 MOST_LANES = 6
 # What a person or an agent does without taking time: drawn as a small outline on their lane.
-ASKING = frozenset({"run_started", "command_prepared", "run_cancel_asked", "all_stopped", "all_resumed"})
+# Who asked is the actor of `command_sent`, too, if the request stands in it.
+ASKING = frozenset(
+    {"run_started", "command_prepared", "command_sent", "run_cancel_asked", "all_stopped", "all_resumed"}
+)
 PAD = 7
 LEAST_BRUSH = 5
 LEAST_RANGE_S = 0.02

@@ -30,7 +30,7 @@ MOST_BYTES = 16 * 1024 * 1024
 # Entries of `END_KINDS`, and decisions on the first device, that a summary is made from; a run that has more
 # of them is read whole.
 _MOST_ENDS = 20
-_MOST_DECIDED = 200
+_MOST_DECIDED = 400
 
 Place = tuple[str, str]
 
@@ -118,7 +118,8 @@ class RunReader:
         devices = ends.entries[0].body.get("devices")
         if not isinstance(devices, list) or not devices:
             return None
-        of_first = f"run:{quoted(run)} kind:{Kind.COMMAND_DECIDED} device:{quoted(str(devices[0]))}"
+        kinds = f"{Kind.COMMAND_DECIDED},{Kind.COMMAND_SENT}"
+        of_first = f"run:{quoted(run)} kind:{kinds} device:{quoted(str(devices[0]))}"
         decided = await journal.query(of_first, after=0, limit=_MOST_DECIDED)
         if decided.next_after is not None:
             return None

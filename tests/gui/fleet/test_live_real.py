@@ -79,7 +79,7 @@ async def test_a_tile_follows_the_screen_while_it_is_seen_and_no_longer(
             desk.window.open("runs")
             await seen(lambda: not any("live picture" in name for name in service.tasks.names))
             await service.journal.settle()
-            page = await service.journal.query("tool:screenshot kind:command_prepared")
+            page = await service.journal.query("tool:screenshot kind:command_sent")
             assert len(page.entries) >= 2
             assert all(entry.body["glimpse"] is True for entry in page.entries)
             assert {entry.actor for entry in page.entries} == {"operator:harbour"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -23,7 +22,6 @@ from tests.fakes.aip_house import (
     still_works,
     success,
 )
-from tests.fakes.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -309,39 +307,6 @@ async def test_a_cancel_asked_for_in_the_same_turn_comes_behind_its_command(hous
     assert await soon(cancelling) is True
     await answer(socket, command, success())
     await soon(sending)
-
-
-async def test_a_link_that_ends_before_the_turn_is_over_has_sent_nothing(house: House) -> None:
-    socket, link = await house.joined(features=["cancel"])
-    sending = house.send(link, look("c1"))
-    asyncio.get_running_loop().call_soon(link.end, "it was revoked")
-    said = await fails(sending, ErrorCode.DEVICE_OFFLINE)
-    assert "it was revoked" in said
-    await socket.close()
-    with pytest.raises(ConnectionClosed):
-        await soon(socket.recv())
-    assert link.waiting == 0
-
-
-async def test_what_begins_in_one_turn_is_sent_side_by_side(house: House) -> None:
-    """Between two frames nothing else goes on: their devices' processes are woken together."""
-    _, link = await house.joined(features=["cancel"])
-    order: list[str] = []
-    send = link._connection.send
-
-    async def watched(data: bytes, text: bool | None = None) -> None:
-        order.append("sent")
-        await send(data, text=text)
-
-    link._connection.send = watched  # type: ignore[method-assign,assignment]
-
-    async def one(call_id: str) -> None:
-        order.append("prepared")
-        await link.send_commands([look(call_id)], 0.2)
-
-    both = [house.tasks.spawn(name, one(name)) for name in ("c1", "c2", "c3")]
-    await asyncio.wait(both, timeout=PATIENCE_S)
-    assert order == ["prepared"] * 3 + ["sent"] * 3
 
 
 async def test_what_a_device_says_when_it_closes_plays_no_tricks(house: House) -> None:

@@ -150,8 +150,8 @@ class TestFiles:
         await service.journal.settle()
         page = await console.journal.entries("tool:read_file", limit=50)
         kinds = {entry.kind: entry for entry in page.entries}
-        assert {Kind.COMMAND_PREPARED, Kind.COMMAND_SENT, Kind.RESULT_RECORDED} <= kinds.keys()
-        assert kinds[Kind.COMMAND_PREPARED].actor == "operator:anna"
+        assert {Kind.COMMAND_SENT, Kind.RESULT_RECORDED} <= kinds.keys()
+        assert kinds[Kind.COMMAND_SENT].actor == "operator:anna"
 
     async def test_restoring_shows_the_file_as_it_is_and_says_that_the_old_text_is_with_the_device(
         self, console: Console, folder: Path, service: Service, operator: OperatorKey

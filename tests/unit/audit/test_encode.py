@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.audit.encode import MAX_ENTRY_BYTES, decode, encode_parts
 from core.audit.entries import Entry, Kind, NewEntry
-from core.canonical_json import MAX_DEPTH, canonical_bytes
+from core.canonical_json import MAX_DEPTH, canonical_bytes, encoded
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 from tests.fakes.run_size import examples
 
@@ -131,3 +131,18 @@ def test_a_blob_name_that_is_none_is_refused():
 def test_stored_bytes_that_are_no_entry_are_said_to_be_corrupt():
     with pytest.raises(JournalCorrupt, match="audit verify"):
         decode(b'{"seq":1}')
+
+
+@settings(max_examples=examples(200))
+@given(entries, values, values)
+def test_a_part_that_is_encoded_already_stands_for_its_value(entry, part, other):
+    bare = entry.model_copy(update={"body": {"part": part, "in": [{"it": part}], "other": other}})
+    body = {"part": encoded(part), "in": [{"it": encoded(part)}], "other": other}
+    entry = entry.model_copy(update={"body": body})
+    assert encode_parts(entry, TIME) == encode_parts(bare, TIME)
+
+
+def test_a_part_without_canonical_form_is_refused_when_it_is_encoded():
+    for part in ({"x": float("nan")}, ["\ud800"], nested(MAX_DEPTH + 1, [])):
+        with pytest.raises(BadInput):
+            encoded(part)

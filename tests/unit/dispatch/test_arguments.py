@@ -225,5 +225,5 @@ class TestPayload:
             rig.tools.answers["get_system_info"] = spoils
             for _ in range(3):
                 assert (await rig.call("get_system_info", info_type="memory")).error is None
-            prepared = [one for one in await rig.entries() if one.kind is Kind.COMMAND_PREPARED]
-            assert [one.body["parameters"] for one in prepared] == [{"info_type": "memory"}] * 3
+            sent = await rig.entries(f"kind:{Kind.COMMAND_SENT} tool:get_system_info")
+            assert [one.body["parameters"] for one in sent] == [{"info_type": "memory"}] * 3

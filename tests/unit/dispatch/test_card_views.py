@@ -79,8 +79,8 @@ async def test_both_reads_are_journalled_for_the_request(rig: Rig):
     assert view.picture is not None
     [card] = await evidence_of(rig, result.call_id)
     assert (card.body["moment"], card.blobs) == ("on the card", [view.picture.blob])
-    prepared = await rig.entries("kind:command_prepared")
-    reads = [one for one in prepared if one.body.get("evidence_for") == result.call_id]
+    sent = await rig.entries("kind:command_sent")
+    reads = [one for one in sent if one.body.get("evidence_for") == result.call_id]
     assert [one.tool for one in reads[:2]] == ["get_ui_tree", "screenshot"]
     assert {one.actor for one in reads} == {"service"}
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 
 import pytest
 
 from core.aip.messages import ResultStatus
 from core.approvals.models import ApprovalState
 from core.approvals.operator_keys import statement_for
+from core.audit.encode import decode
 from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.spool import SPOOL, read_records
 from core.commands.results import Basis
 from core.errors import ErrorCode, JournalUnavailable
 from core.home import Home
@@ -137,6 +141,24 @@ async def test_an_approval_counts_once_it_is_on_the_disk_and_not_before(home: Ho
 
 async def test_what_could_not_leave_for_the_disk_is_never_written_as_sent(home: Home):
     async with open_rig(home) as rig:
+        noted = rig.disk.noted
+
+        async def full(entries: list[NewEntry]) -> None:
+            if any(one.kind is Kind.COMMAND_SENT for one in entries):
+                raise JournalUnavailable("The disk is full.")
+            await noted(entries)
+
+        rig.disk.noted = full
+        result = await rig.call("get_system_info", info_type="cpu")
+        assert result.basis is Basis.NOTHING_SENT
+        kinds = [one.kind for one in await rig.entries(f"call:{result.call_id}")]
+        assert kinds == [Kind.COMMAND_PREPARED, Kind.COMMAND_DECIDED, Kind.COMMAND_REFUSED]
+        assert not rig.tools.seen
+
+
+async def test_an_action_that_could_not_be_written_as_sent_does_not_leave(home: Home):
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home) as rig:
         note_all = rig.disk.note_all
 
         def full(entries: list[NewEntry]) -> None:
@@ -145,9 +167,87 @@ async def test_what_could_not_leave_for_the_disk_is_never_written_as_sent(home: 
             note_all(entries)
 
         rig.disk.note_all = full
-        result = await rig.call("get_system_info", info_type="cpu")
+        result = await rig.call("write_file", file_path="/tmp/x", content="x")
         assert result.basis is Basis.NOTHING_SENT
         kinds = [one.kind for one in await rig.entries(f"call:{result.call_id}")]
-        assert Kind.COMMAND_SENT not in kinds
-        assert Kind.RESULT_RECORDED in kinds
+        assert kinds[-2:] == [Kind.INTENT_RECORDED, Kind.RESULT_RECORDED]
         assert not rig.tools.seen
+
+
+async def test_a_write_that_fails_lets_none_of_the_commands_of_its_turn_leave(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    write, writes = os.write, 0
+
+    def torn(descriptor: int, data: bytes) -> int:
+        nonlocal writes
+        if b'"kind":"command_sent"' not in data:
+            return write(descriptor, data)
+        writes += 1
+        # The middle of the third command's entries is as far as the disk goes.
+        return write(descriptor, data[: len(data) // 2]) if writes == 1 else write(descriptor, data)
+
+    async with open_rig(home) as rig:
+        monkeypatch.setattr(os, "write", torn)
+        together = [rig.start("get_system_info", info_type=f"cpu {number}") for number in range(5)]
+        results = await asyncio.gather(*together)
+        assert writes == 1, "the commands were not noted in one write"
+        assert {result.error and result.error.code for result in results} == {ErrorCode.JOURNAL_UNAVAILABLE}
+        assert rig.tools.seen == []
+        assert await rig.entries(f"tool:get_system_info kind:{Kind.COMMAND_SENT}") == []
+        assert (await rig.call("get_system_info", info_type="cpu")).error is None
+
+
+async def test_a_command_is_noted_when_its_device_gets_it_and_its_outcome_before_it_is_told(home: Home):
+    async with open_rig(home) as rig:
+        seen: list[int] = []
+
+        def spooled(kind: Kind) -> int:
+            records = read_records((home.path / SPOOL).read_bytes(), None).records
+            entries = [decode(record.parts.with_seq(1)) for record in records]
+            return sum(one.tool == "get_system_info" and one.kind is kind for one in entries)
+
+        def look(command):
+            seen.append(spooled(Kind.COMMAND_SENT))
+            return {"ok": True}
+
+        rig.tools.answers["get_system_info"] = look
+        await rig.call("get_system_info", info_type="cpu")
+        assert (seen, spooled(Kind.RESULT_RECORDED)) == ([1], 1)
+
+
+async def test_a_read_that_is_stopped_after_its_note_does_not_leave_and_its_outcome_says_so(home: Home):
+    async with open_rig(home) as rig:
+        noted = rig.disk.noted
+
+        async def stop(entries: list[NewEntry]) -> None:
+            await noted(entries)
+            rig.dispatcher.stop("Stopped by anna.")
+
+        rig.disk.noted = stop
+        result = await rig.call("get_system_info", info_type="cpu")
+        assert rig.tools.seen == []
+        assert (result.basis, result.error and result.error.code) == (Basis.NOTHING_SENT, ErrorCode.STOPPED)
+        kinds = [one.kind for one in await rig.entries(f"call:{result.call_id}")]
+        assert kinds[-2:] == [Kind.COMMAND_SENT, Kind.RESULT_RECORDED]
+
+
+async def test_outcomes_of_a_turn_that_could_not_be_written_are_written_in_order_when_they_can_be(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    write = os.write
+    async with open_rig(home) as rig:
+
+        def full(descriptor: int, data: bytes) -> int:
+            if b'"kind":"result_recorded"' in data:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(descriptor, data)
+
+        monkeypatch.setattr(os, "write", full)
+        results = await asyncio.gather(*(rig.call("get_system_info", info_type=f"{n}") for n in range(3)))
+        assert [result.status for result in results] == [ResultStatus.SUCCESS] * 3
+        assert rig.journal.has_late
+        monkeypatch.setattr(os, "write", write)
+        assert await rig.journal.flush_late()
+        ended = await rig.entries(f"tool:get_system_info kind:{Kind.RESULT_RECORDED}")
+        assert [one.call_id for one in ended] == [result.call_id for result in results]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from core.aip.messages import Command
 from core.approvals.models import ApprovalState
@@ -33,11 +36,17 @@ async def test_a_device_that_is_lost_between_two_commands_gets_only_the_first(ho
             order = CommandRequest(DEVICE, "get_system_info", {"info_type": kind}, "cli:anna")
             results.append(await rig.dispatcher.dispatch(order))
 
-        # All three are due in the loop's next iteration, one after the other.
-        first = rig.tasks.spawn("first", read("memory"))
-        asyncio.get_running_loop().call_soon(rig.fleet.lost, DEVICE, None, "gone", Health.OFFLINE)
-        second = rig.tasks.spawn("second", read("disk"))
-        await asyncio.gather(first, second)
+        begun: list[asyncio.Task[None]] = []
+
+        def lose(command: Command) -> dict[str, str]:
+            # Both are due in the loop's next iteration, one after the other.
+            asyncio.get_running_loop().call_soon(rig.fleet.lost, DEVICE, None, "gone", Health.OFFLINE)
+            begun.append(rig.tasks.spawn("second", read("disk")))
+            return {}
+
+        rig.tools.answers["get_system_info"] = lose
+        await read("memory")
+        await asyncio.gather(*begun)
         assert [command.parameters for command in rig.tools.seen] == [{"info_type": "memory"}]
         [refused] = [result for result in results if result.error is not None]
         assert refused.error is not None
@@ -73,14 +82,33 @@ async def test_an_edit_counts_for_a_command_that_begins_while_others_still_run(h
         assert [result.error for result in results] == [None] * 5
 
 
-async def test_an_edit_counts_for_the_next_command_even_in_the_same_iteration_of_the_loop(home: Home) -> None:
+async def test_an_edit_counts_for_a_command_of_the_next_turn_of_the_loop(home: Home) -> None:
     async with open_rig(home) as rig:
         order = CommandRequest(DEVICE, "get_system_info", {"info_type": "memory"}, "cli:anna")
-        first = await rig.dispatcher.dispatch(order)
+        first = rig.tasks.spawn("first", rig.dispatcher.dispatch(order))
+        await asyncio.sleep(0)
+        # The first command has been decided in this turn and is not sent yet.
         home.policy.write_text('[[rule]]\nid = "no"\ndecision = "deny"\n')
-        second = await rig.dispatcher.dispatch(order)
-        assert first.error is None
-        assert second.error is not None
+        second = rig.tasks.spawn("second", rig.dispatcher.dispatch(replace(order, call_id="c-2")))
+        assert (await first).error is None
+        denied = (await second).error
+        assert denied is not None
+        assert denied.code is ErrorCode.DENIED_BY_POLICY
+
+
+async def test_policy_toml_is_looked_at_once_for_all_commands_of_a_turn(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_rig(home) as rig:
+        looks, refresh = [0], rig.policy.refresh
+
+        def counted() -> None:
+            looks[0] += 1
+            refresh()
+
+        monkeypatch.setattr(rig.policy, "refresh", counted)
+        await asyncio.gather(*(rig.call("get_system_info", info_type=f"{number}") for number in range(8)))
+        assert looks == [1]
 
 
 async def test_a_contract_that_policy_toml_changes_while_a_call_is_prepared_is_bound_anew(home: Home) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -73,3 +74,26 @@ async def test_two_hundred_commands_that_begin_together_are_not_one_turn_of_the_
             await asyncio.gather(*(rig.call(tool, **arguments) for _ in range(200)))
         turns.close()
         assert max(seen.count(turn) for turn in seen) <= 20
+
+
+async def test_reads_that_begin_together_are_sent_side_by_side_after_one_write(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two frames nothing else goes on: their devices' processes are woken together."""
+    async with open_rig(home) as rig:
+        done: list[str] = []
+        write = os.write
+
+        def watched(descriptor: int, data: bytes) -> int:
+            done.append("noted")
+            return write(descriptor, data)
+
+        def look(command: Command) -> Any:
+            done.append("sent")
+            return {"ok": True}
+
+        rig.tools.answers["get_system_info"] = look
+        monkeypatch.setattr(os, "write", watched)
+        await asyncio.gather(*(rig.call("get_system_info", info_type=f"{number}") for number in range(5)))
+        # One write more for their outcomes, which come together, too.
+        assert done == ["noted", *["sent"] * 5, "noted"]

@@ -103,8 +103,9 @@ async def enforced(rig: Rig, tool: str, parameters: dict[str, Any]) -> tuple[str
     while not rig.asked.empty():
         rig.asked.get_nowait()
     entries = await rig.entries(f"call:{order.call_id}")
-    prepared = next(one for one in entries if one.kind is Kind.COMMAND_PREPARED)
-    decided = next(one for one in entries if one.kind is Kind.COMMAND_DECIDED)
+    # Of a read that was simply allowed both stand in one entry.
+    prepared = next(one for one in entries if "contract" in one.body)
+    decided = next(one for one in entries if "decision" in one.body)
     return prepared.body["contract"], decided.body["decision"]["effect"], decided.body["decision"]["risk"]
 
 

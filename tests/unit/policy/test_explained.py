@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.audit.entries import Kind
 from core.commands.request import CommandRequest
 from core.home import Home
 from core.policy.models import Answer, Decision
@@ -121,7 +120,7 @@ async def carried_out(rig: Rig, tool: str, sent: dict[str, Any], actor: str) -> 
         waiting.cancel()
     await asyncio.wait([waiting, asked])
     entries = await rig.entries(f"call:{order.call_id}")
-    [decided] = [one for one in entries if one.kind is Kind.COMMAND_DECIDED]
+    [decided] = [one for one in entries if "decision" in one.body]
     return Decision.model_validate(decided.body["decision"]), end
 
 

@@ -53,7 +53,13 @@ def run_of(
                 "devices": [device, "shared-device"],
             },
         ),
-        NewEntry(kind=Kind.COMMAND_DECIDED, actor="policy", body={"decision": decision}, **at),
+        # A read that is simply allowed is judged and sent in one entry.
+        NewEntry(
+            kind=Kind.COMMAND_DECIDED if number % 2 else Kind.COMMAND_SENT,
+            actor="policy",
+            body={"decision": decision},
+            **at,
+        ),
         NewEntry(kind=Kind.RUN_FINISHED, actor="service", run=run, status=state, body={"state": state}),
     ]
 

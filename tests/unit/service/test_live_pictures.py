@@ -141,9 +141,11 @@ async def test_watched_devices_are_pictured_again_and_again_and_no_run_is_made(b
     assert device.picture is None
     entries = await bay.rig.entries("device:a")
     kinds = {one.kind.value for one in entries}
-    assert {"command_prepared", "command_decided", "command_sent", "result_recorded"} <= kinds
+    assert {"command_sent", "result_recorded"} <= kinds
     assert {one.run for one in entries} == {None}
-    assert {one.actor for one in entries if one.kind.value == "command_prepared"} == {"operator:window"}
+    sent = [one for one in entries if one.kind.value == "command_sent" and one.tool == "screenshot"]
+    assert {one.actor for one in sent} == {"operator:window"}
+    assert all(one.body["glimpse"] is True for one in sent)
     assert bay.tools["a"].seen[0].parameters == SMALL
 
 
