@@ -268,7 +268,13 @@ class Session:
         await self.say(ToolsChanged(unavailable=rows).model_dump_json())
 
     def _progress_of(self, call_id: str) -> CallProgress:
-        return CallProgress(call_id, self._desk.tell_progress, self._desk.tasks, takes_s=self._sender.takes_s)
+        return CallProgress(
+            call_id,
+            self._desk.tell_progress,
+            self._desk.tasks,
+            takes_s=self._sender.takes_s,
+            round_trip_s=lambda: self._sender.round_trip_s,
+        )
 
     async def _heartbeat(self) -> None:
         measures = FEATURE_METRICS in self.features and self._meter is not None

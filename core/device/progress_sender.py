@@ -25,6 +25,14 @@ Send = Callable[[str], Awaitable[None]]
 _MOST_HELD = 256 * 1024
 _FRAME_CHARACTERS = 65_536
 _MOST_BYTES_EACH = 4
+# A frame holds no more than a slow line carries in this time, so that it is on its way when the command ends.
+_FRAME_S = 1.0
+_LEAST_FRAME = 2048
+# While the line's rate is not known.
+_FIRST_FRAME = 8192
+# A frame has some 200 bytes besides its text. After a frame that took long, the next waits for more text: so
+# many round trips, and this many seconds at most.
+_PAUSE_TRIPS, _LONGEST_PAUSE_S = 4, 0.5
 # The last text is sent only if the link carries it in a moment; the time-out is for a link that stands still.
 _MOST_TAKEN_S = 0.25
 _LAST_TEXT_S = 2.0
@@ -51,10 +59,15 @@ class CallProgress:
         send: Send,
         tasks: TaskGroupOwner,
         pause_s: float = 0.05,
-        takes_s: Callable[[int], float] = lambda size: 0.0,
+        takes_s: Callable[[int], float | None] = lambda size: 0.0,
+        round_trip_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`takes_s` estimates how many seconds the link takes to carry so many bytes."""
+        """`takes_s` estimates how many seconds the link takes to carry so many bytes, None if unknown.
+
+        `round_trip_s`: how many seconds the last frame took there, and its acknowledgement back.
+        """
         self._takes_s = takes_s
+        self._round_trip_s = round_trip_s
         self._call_id = call_id
         self._send = send
         self._tasks = tasks
@@ -100,7 +113,7 @@ class CallProgress:
         await asyncio.wait([pump])
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_TEXT_S):
-                while self._has_news() and self._takes_s(self._size) < _MOST_TAKEN_S:
+                while self._has_news() and (self._takes_s(self._size) or 0.0) < _MOST_TAKEN_S:
                     await self._send_one()
 
     @property
@@ -163,7 +176,8 @@ class CallProgress:
                 await self._send_one()
                 # While one stream alone has text, waiting merges more of it into a frame.
                 if len(self._runs) < 2 or not self._extra.spend(0):
-                    await asyncio.sleep(self._pause_s)
+                    trips = _PAUSE_TRIPS * self._round_trip_s()
+                    await asyncio.sleep(max(self._pause_s, min(trips, _LONGEST_PAUSE_S)))
             # Nothing is waiting: the next report starts a new pump.
             self._pump = None
             return
@@ -195,7 +209,7 @@ class CallProgress:
             said = f"\n[{dropped} characters were left out: the link is slower than the output]\n"
         run = self._runs.popleft()
         merged = "".join(run.parts)
-        room = _FRAME_CHARACTERS - len(said)
+        room = self._room() - len(said)
         # At most 64 KiB on the wire: characters beyond ASCII take up to four bytes.
         text = merged[:room] if merged[:room].isascii() else merged[: room // _MOST_BYTES_EACH]
         rest = merged[len(text) :]
@@ -204,6 +218,15 @@ class CallProgress:
         self._resize(stream, -len(text))
         # Lone surrogates would make the frame invalid; the result has the exact text.
         return (said + text).encode("utf-8", "replace").decode("utf-8")
+
+    def _room(self) -> int:
+        """How many characters the next frame may have."""
+        seconds = self._takes_s(_FRAME_CHARACTERS)
+        if seconds is None:
+            return _FIRST_FRAME
+        if seconds <= _FRAME_S:
+            return _FRAME_CHARACTERS
+        return max(_LEAST_FRAME, int(_FRAME_CHARACTERS * _FRAME_S / seconds))
 
 
 def _finite(value: float | None) -> float | None:
