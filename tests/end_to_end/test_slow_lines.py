@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import os
 from pathlib import Path
 
 from core.approvals.operator_keys import create_operator_key
+from core.audit.entries import Kind
 from core.batch.models import Cell
 from core.dispatch.models import Verdict
 from core.fleet.models import CheckState, Health
 from core.home import Home
 from core.service.api.events import CellChanged
 from tests.fakes.bad_line import bad_line
+from tests.fakes.desk import approve, next_approval
 from tests.fakes.device_process import forked_device
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import expecting, stands
@@ -20,6 +25,18 @@ NAME = "d1"
 # Long enough that it is still under way whatever the test does meanwhile.
 LARGE = "0123456789abcdef" * 200_000
 BYTES_PER_S = 100_000
+PARTS, PART = 20, 10_000
+# A part is printed each time that a line comes through the pipe `go`; after the last it ends with the next.
+STEPS = f"exec 3<go; for n in $(seq {PARTS}); do read -r _ <&3; cat part.$n; done; read -r _ <&3"
+
+
+def stepping_parts(folder: Path) -> list[str]:
+    """The files that `STEPS` prints, and its pipe."""
+    parts = [base64.encodebytes(os.urandom(PART))[:PART].decode() for _ in range(PARTS)]
+    for number, part in enumerate(parts, 1):
+        (folder / f"part.{number}").write_text(part)
+    os.mkfifo(folder / "go")
+    return parts
 
 
 async def test_a_transfer_is_told_the_device_stays_busy_and_a_stop_ends_it(tmp_path: Path):
@@ -66,3 +83,43 @@ async def _next_cell(events: object) -> Cell:
         event = await anext(events)  # type: ignore[call-overload]
         if isinstance(event, CellChanged):
             return event.cell
+
+
+async def test_live_output_crosses_a_slow_line_once_and_the_journal_has_all_of_it(tmp_path: Path):
+    home = Home(tmp_path / "home").create()
+    key = create_operator_key(home, "anna", None)
+    async with (
+        expecting(home, key, NAME) as it,
+        bad_line(it.port) as line,
+        forked_device(f"ws://127.0.0.1:{line.port}/ws", tmp_path, it.token),
+    ):
+        await stands(it.console, NAME, Health.ONLINE)
+        parts = stepping_parts(tmp_path / "root")
+        output = "".join(parts)
+        line.to_console.rate = BYTES_PER_S
+        before = line.to_console.passed
+        events = it.console.events()
+        command = {"command": STEPS, "timeout": PATIENCE_S}
+        run = await it.console.runs.call(NAME, "shell_execute", command, PATIENCE_S)
+        await approve(it.console, await next_approval(it.console), key)
+        go = await asyncio.to_thread((tmp_path / "root" / "go").open, "wb", buffering=0)
+        async with asyncio.timeout(PATIENCE_S):
+            seen = 0
+            for part in parts:
+                go.write(b"\n")
+                seen += len(part)
+                while (await _next_cell(events)).output_size < seen:
+                    pass
+            go.write(b"\n")
+            go.close()
+            [ended] = (await it.console.runs.wait(run.summary.id, PATIENCE_S)).cells
+        used = line.to_console.passed - before
+        line.restore()
+        assert used <= 1.2 * len(output)
+        assert ended.result is not None
+        record = await it.console.journal.command(ended.result.call_id)
+        [recorded] = [entry.body for entry in record.entries if entry.kind is Kind.RESULT_RECORDED]
+        stdout = recorded["result"]["result"]["stdout"]
+        assert (stdout["blob"], stdout["size"]) == (hashlib.sha256(output.encode()).hexdigest(), len(output))
+        assert await it.console.journal.blob(stdout["blob"]) == output.encode()
+        assert recorded["result"]["result"]["exit_code"] == 0
