@@ -17,7 +17,7 @@ from typing import Literal
 from core.aip.extensions import Progress, Span
 from core.aip.limits import TokenBucket
 from core.device.sent_output import SentOutput
-from core.tasks import TaskGroupOwner
+from core.tasks import TaskGroupOwner, set_within
 
 Stream = Literal["stdout", "stderr", "note"]
 # Sends a frame; returns whether it went over the link that gets the answer of its call.
@@ -32,8 +32,8 @@ _FRAME_S = 1.0
 _LEAST_FRAME = 2048
 # While the line's rate is not known.
 _FIRST_FRAME = 8192
-# A frame has some 200 bytes besides its text. After a frame that took long, the next waits for more text: so
-# many round trips, and this many seconds at most.
+# A frame has some 200 bytes besides its text. After a frame that took long, the next waits until it has
+# `_LEAST_FRAME` of text: so many round trips, and this many seconds at most.
 _PAUSE_TRIPS, _LONGEST_PAUSE_S = 4, 0.5
 # The last text is sent only if the link carries it in a moment; the time-out is for a link that stands still.
 _MOST_TAKEN_S = 0.25
@@ -89,6 +89,7 @@ class CallProgress:
         # The place of the oldest waiting text of each stream in all of its output, in bytes of UTF-8.
         self._places: dict[Stream, int] = {}
         self._sending = asyncio.Lock()
+        self._has_enough = asyncio.Event()
         self._state: tuple[float | None, float | None, str] | None = None
         self._seq = 0
         self._pump: asyncio.Task[None] | None = None
@@ -176,6 +177,8 @@ class CallProgress:
     def _resize(self, stream: Stream, by: int) -> None:
         self._sizes[stream] = self._sizes.get(stream, 0) + by
         self._size += by
+        if self._size >= _LEAST_FRAME:
+            self._has_enough.set()
 
     def _drop(self, stream: Stream, text: str) -> None:
         self._dropped[stream] = self._dropped.get(stream, 0) + len(text)
@@ -196,11 +199,18 @@ class CallProgress:
                 await self._send_one()
                 # While one stream alone has text, waiting merges more of it into a frame.
                 if len(self._runs) < 2 or not self._extra.spend(0):
-                    trips = _PAUSE_TRIPS * self._round_trip_s()
-                    await asyncio.sleep(max(self._pause_s, min(trips, _LONGEST_PAUSE_S)))
+                    await self._merge()
             # Nothing is waiting: the next report starts a new pump.
             self._pump = None
             return
+
+    async def _merge(self) -> None:
+        """Wait for more text, so that it shares the next frame."""
+        await asyncio.sleep(self._pause_s)
+        longer = min(_PAUSE_TRIPS * self._round_trip_s(), _LONGEST_PAUSE_S) - self._pause_s
+        if longer > 0 and self._size < _LEAST_FRAME:
+            self._has_enough.clear()
+            await set_within(self._has_enough, longer)
 
     async def _send_one(self) -> None:
         """Send one frame with text of one stream and the latest progress numbers."""

@@ -437,3 +437,21 @@ async def test_text_that_trickles_shares_frames_on_a_line_that_takes_long_for_on
     # The first at once, the others when the command has ended.
     assert (len(sent) == 2) == merged
     await tasks.close()
+
+
+async def test_much_text_does_not_wait_for_more_on_a_line_that_takes_long_for_a_frame() -> None:
+    tasks = TaskGroupOwner("test")
+    sent: asyncio.Queue[Progress] = asyncio.Queue()
+
+    async def send(frame: str) -> bool:
+        sent.put_nowait(Progress.model_validate_json(frame))
+        return True
+
+    progress = CallProgress("c1", send, tasks, pause_s=0, round_trip_s=lambda: 3600.0)
+    for _ in range(100):
+        progress("x" * 4096, stream="stdout")
+        # Half a second for each would be too long.
+        async with asyncio.timeout(PATIENCE_S / 2):
+            assert len((await sent.get()).text) == 4096
+    await progress.close()
+    await tasks.close()
