@@ -64,7 +64,7 @@ STOCK = Asker()
 class Frame:
     """A running or waiting frame. `patience` limits the wait for its turn.
 
-    `sent`: by call id, the output that was sent as progress, of calls whose result is kept.
+    `sent`: by call id, the output that was sent as progress, where it is worth leaving out.
     """
 
     steps: Sequence[Step]
@@ -258,8 +258,8 @@ class FrameRunner:
             return await run(progress, step.terms)
         finally:
             await progress.close()
-            if call is not None and progress.sent.is_worth_leaving_out:
-                frame.sent[call.call_id] = progress.sent
+            if progress.sent.is_worth_leaving_out:
+                frame.sent[command.call_id] = progress.sent
 
     async def _control(self, command: Command, asker: Asker) -> Result:
         parameters = command.parameters or {}
