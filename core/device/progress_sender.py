@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.aip.extensions import Progress, Span
-from core.aip.limits import TokenBucket
 from core.device.sent_output import SentOutput
 from core.tasks import TaskGroupOwner, set_within
+from core.token_bucket import TokenBucket
 
 Stream = Literal["stdout", "stderr", "note"]
 # Sends a frame; returns whether it went over the link that gets the answer of its call.
@@ -198,7 +198,7 @@ class CallProgress:
             while self._has_news():
                 await self._send_one()
                 # While one stream alone has text, waiting merges more of it into a frame.
-                if len(self._runs) < 2 or not self._extra.spend(0):
+                if len(self._runs) < 2 or not self._extra.spend():
                     await self._merge()
             # Nothing is waiting: the next report starts a new pump.
             self._pump = None

@@ -11,9 +11,10 @@ from pathlib import Path
 from core.approvals.operator_keys import create_operator_key
 from core.audit.entries import Kind
 from core.batch.models import Cell
-from core.dispatch.models import Verdict
-from core.fleet.models import CheckState, Health
+from core.commands.results import Verdict
+from core.fleet.models import CheckState
 from core.home import Home
+from core.models.devices import Health
 from core.service.api.events import CellChanged
 from tests.fakes.bad_line import bad_line
 from tests.fakes.desk import approve, next_approval

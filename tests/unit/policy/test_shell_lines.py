@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell import findings
 from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.parser import LONGEST, MOST_SIGNS, Line, read_line

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.embedded import Embedded
 from core.policy.analysis.shell.languages import program_write_finding
 from core.policy.analysis.shell.options import Takes, read_options, takes

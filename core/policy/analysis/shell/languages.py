@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.embedded import Embedded
 from core.policy.analysis.shell.options import Options, Takes, read_options, takes
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word, join_words

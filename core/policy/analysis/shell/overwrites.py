@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.options import Options, Takes, read_options, takes
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import HARMLESS_DEVICES

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.tables import common_name
 
 LONGEST = 16_384

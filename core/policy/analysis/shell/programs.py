@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.parser import Call, CommandFinding
 from core.policy.analysis.shell.tables import (
     ACCOUNTS,

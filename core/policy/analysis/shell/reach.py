@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from core.confusables import looks_plain, plain_look
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.options import read_options, takes
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import STARTUP, names_secrets

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.databases import client_findings
 from core.policy.analysis.shell.embedded import (
     assignments_in,
