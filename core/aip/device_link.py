@@ -29,6 +29,7 @@ from core.aip.extensions import (
     FEATURE_NEXT_PIN,
     FEATURE_PROGRESS,
     FEATURE_RECALL,
+    FEATURE_STREAMED,
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
     NEXT_PIN_COMMAND,
@@ -58,11 +59,13 @@ from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
 from core.aip.paced_sender import FrameAbandoned, PacedSender, Transfer
 from core.aip.pending_requests import LinkLost, PendingRequests
-from core.aip.recall import TooMuchAtOnce, read_recalled
+from core.aip.recall import TooMuchAtOnce, late_answers, read_recalled
+from core.aip.streamed_output import StreamedOutput
 from core.aip.transfers import TransferReports, TransferState
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
 from core.log import Logger
+from core.tasks import TaskGroupOwner
 from core.text import escape_hidden, shorten_middle
 from core.token_bucket import TokenBucket
 
@@ -186,6 +189,8 @@ _CHECKED_HERE = 1024 * 1024
 _BLOB_START = b"\0"
 # A device without `chunks` sends a large frame whole: so many bytes that are no frame yet belong to one.
 _PART_OF_LARGE_FRAME = 64 * 1024
+# How many seconds a device has to begin its answer, when it is asked for the output of a late answer.
+_OUTPUT_BEGINS_S = 30.0
 
 
 @dataclass(slots=True)
@@ -238,7 +243,15 @@ class DeviceLink:
             RequestQueue(limits),
         )
         blobs = self._blobs if FEATURE_BINARY in self.features else None
-        self._answers = PendingRequests(name, lambda late: events.on_late(self, late), blobs)
+        self._streamed = StreamedOutput(limits)
+        self._tasks = TaskGroupOwner(f"link of {name}")
+        self._answers = PendingRequests(
+            name,
+            lambda late: events.on_late(self, late),
+            blobs,
+            self._streamed if FEATURE_STREAMED in self.features else None,
+            lambda call_ids: self._tasks.spawn("late output", self._recall_late(call_ids)),
+        )
         self._sender = PacedSender(connection)
         self._sender.chunked = FEATURE_CHUNKS in self.features
         self._parts = FrameAssembler(limits.max_incoming_bytes, limits.held_bytes)
@@ -280,6 +293,8 @@ class DeviceLink:
             "blobs": len(self._blobs),
             "blob_bytes": self._blobs.bytes_held,
             "progress": len(self._progress),
+            "streamed": len(self._streamed),
+            "streamed_bytes": self._streamed.bytes_held,
             "parts": len(self._parts.open),
             "part_bytes": self._parts.bytes_held,
             "queue": self._turns.waiting,
@@ -365,6 +380,8 @@ class DeviceLink:
             Refused: the device's queue was full or too slow, or it did not take the whole frame in time, and
                 ran nothing (code `timeout`).
             LinkLost: the link was lost after sending began (code `outcome_unknown`).
+            OutputMissing: the answer came without all of the output, which `recall` brings (code
+                `outcome_unknown`).
             DeviceError: `device_offline`: nothing was sent; `cancelled`: `cancel` came before it was sent
                 whole, and nothing was run; `outcome_unknown`: `timeout` seconds passed after
                 sending began; `bad_result`: the answer does not fit the commands, or the device could not
@@ -412,6 +429,8 @@ class DeviceLink:
         pending = self._answers.expect(response_id, call_ids, recalls)
         if FEATURE_PROGRESS in self.features:
             self._progress.expect(call_ids)
+        if FEATURE_STREAMED in self.features:
+            self._streamed.expect(call_ids)
         try:
             async with asyncio.timeout(timeout + len(frame) / self._limits.slowest_per_s) as time_out:
                 await self._sender.send(
@@ -446,6 +465,7 @@ class DeviceLink:
             self._waits.pop(response_id, None)
             self._answers.leave(response_id, pending)
             self._progress.forget(call_ids)
+            self._streamed.forget(call_ids)
             self._reports.forget(about)
 
     def _grace(self, call_ids: Sequence[str | None]) -> float:
@@ -508,6 +528,17 @@ class DeviceLink:
             each = [await self.recall([call_id], timeout) for call_id in call_ids]
             return {call_id: result for results in each for call_id, result in results.items()}
 
+    async def _recall_late(self, call_ids: list[str]) -> None:
+        """Report late answers that came without all of their output."""
+        try:
+            recalled = await self.recall(call_ids, _OUTPUT_BEGINS_S)
+        except DeviceError as error:
+            # Calls whose outcome is unknown are asked about again over the next link.
+            log.warning("late output not recalled", device=self.name, reason=error.message)
+            return
+        for late in late_answers(recalled):
+            self._events.on_late(self, late)
+
     async def announce_pin(self, pin: NextPin) -> None:
         """Have the device accept the console's next certificate as well, by the link that pins the present.
 
@@ -536,6 +567,7 @@ class DeviceLink:
         self._ended = self._ended or reason
         self._answers.end(reason)
         self._blobs.clear()
+        self._streamed.clear()
 
     def follow(self, previous: DeviceLink) -> None:
         """Take over the abandoned calls of the device's earlier link: it may answer them over this link."""
@@ -634,6 +666,8 @@ class DeviceLink:
         """Serve a frame of Quarterdeck's extensions; returns False for any other frame."""
         frame = read_extra_frame(data)
         if isinstance(frame, Progress) and FEATURE_PROGRESS in self.features:
+            # What is not passed on is kept all the same: the result may refer to it.
+            self._streamed.keep(frame)
             # Excess progress is dropped and counted, not a reason to close: output must not cost the link.
             if self._progress.admit(frame, len(data)):
                 self._events.on_progress(self, frame)

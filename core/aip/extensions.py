@@ -15,12 +15,18 @@ and the heartbeat interval. A stock peer announces no features, so it sees plain
 | `chunks` | large frames in parts (`core.aip.chunks`), in both directions, so that others pass between |
 | `tools_changed` | a text frame `quarterdeck.tools_changed` (`ToolsChanged`): list the tools again |
 | `next_pin` | the command `quarterdeck.next_pin` (`NextPin`), answered `{"taken": true}` |
+| `streamed_output` | results leave out what came as progress (`StreamedField`); needs `progress`, `recall` |
 
 A `$blob` reference is in the object that describes the bytes (`{"media_type": …, "$blob": …}`), or replaces
 their base64 text (`{"data_base64": {"$blob": …}}`); `core.aip.binary_frames` replaces it with the bytes. A
 blob of media type `text/…` is a long text of the result; its reference is in place of the text. A tool's own
 key `$blob` is sent as `$$blob`, `$$blob` as `$$$blob` and so on, so a tool cannot forge a reference: only the
 device's end of the link makes references.
+
+With `streamed_output`, a field `stdout` or `stderr` of a result has only the bytes that were not sent as
+progress over the same connection. Which were, `metadata.quarterdeck.streamed` of the results' frame says, a
+list of `StreamedField`: a place that no tool's result can reach. The console puts the field together, and
+recalls the whole result if that fails.
 
 `call_id` is an idempotency key on a Quarterdeck device: the device never runs a command again whose `call_id`
 it has seen; it answers with the first command's result, or waits for that result. `recall` asks for the state
@@ -36,7 +42,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -51,6 +57,7 @@ FEATURE_METRICS = "metrics"
 FEATURE_TOOLS_CHANGED = "tools_changed"
 FEATURE_NEXT_PIN = "next_pin"
 FEATURE_CHUNKS = "chunks"
+FEATURE_STREAMED = "streamed_output"
 FEATURES = frozenset(
     {
         FEATURE_CANCEL,
@@ -62,6 +69,7 @@ FEATURES = frozenset(
         FEATURE_TOOLS_CHANGED,
         FEATURE_NEXT_PIN,
         FEATURE_CHUNKS,
+        FEATURE_STREAMED,
     }
 )
 
@@ -76,6 +84,12 @@ TEXT_BLOB = "text/plain; charset=utf-8"
 
 # How long a device that has `recall` knows an action, in seconds.
 RESULTS_KEPT_S = 48 * 3600.0
+
+# The field of a result that has the output of the progress stream of the same name.
+OutputField = Literal["stdout", "stderr"]
+# First byte, and the byte after the last.
+Span = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+MOST_SPANS = 256
 
 _HEAD_BYTES = 4
 _MOST_HEAD = 4096
@@ -118,7 +132,8 @@ class Welcome(_Extension):
 class Progress(_Extension):
     """Progress of a running command; `text` is the output since the last frame, at most 65,536 characters.
 
-    `seq` counts from 0 for each call. `done` and `total` are measured in `unit`.
+    `seq` counts from 0 for each call. `done` and `total` are measured in `unit`. With `streamed_output`, the
+    end of `text` is the bytes `span` (first, end) of the UTF-8 of the result's field `stream`.
     """
 
     type: Literal["quarterdeck.progress"] = "quarterdeck.progress"
@@ -129,6 +144,20 @@ class Progress(_Extension):
     done: float | None = None
     total: float | None = None
     unit: str = ""
+    span: Span | None = Field(default=None, exclude_if=lambda value: value is None)
+
+
+class StreamedField(_Extension):
+    """A field of a result that came as progress, in part or whole.
+
+    `result` is the result's place in its frame. `spans` are the bytes of the field's UTF-8 that came, in
+    order and without overlap; the field in the frame has all others. `sha256` is that of the whole field.
+    """
+
+    result: int = Field(ge=0)
+    field: OutputField
+    spans: tuple[Span, ...] = Field(min_length=1, max_length=MOST_SPANS)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 class ToolsChanged(_Extension):

@@ -31,7 +31,7 @@ FIRST_WINDOW = 12 * 1024
 LEAST_WINDOW = 4 * 1024
 MOST_WINDOW = 16 * 1024 * 1024
 LEAST_CHUNK, MOST_CHUNK = 2 * 1024, 128 * 1024
-# A frame of so many bytes need not wait for the window.
+# So few bytes tell nothing of a line's rate.
 _SMALL = 1024
 # A window holds so many parts, so that the next is on its way before the last is acknowledged.
 _PARTS = 3
@@ -114,7 +114,6 @@ class Window:
         A rate counts when the line was full: because the window was, or because a queue has grown.
         """
         base = self.base_s or round_trip
-        # A few bytes tell nothing of a rate.
         if count > _SMALL and (limited or rate > self.rate or round_trip > base + QUEUE_S):
             self._rates.append(rate)
         if self._starting and round_trip <= base + QUEUE_S / 2:
@@ -135,6 +134,8 @@ class PacedSender:
         self.transfers: list[Transfer] = []
         self._queued: list[Transfer] = []
         self.window = Window()
+        # How long the last frame that was acknowledged took there, and its pong back; 0 before the first.
+        self.round_trip_s = 0.0
         self._connection = connection
         self._tasks = TaskGroupOwner("sender")
         self._turn = asyncio.Lock()
@@ -164,7 +165,7 @@ class PacedSender:
             FrameAbandoned: `abandon` was called, and the peer has not got it.
         """
         if len(frame) <= self.window.chunk:
-            if bulk and len(frame) > _SMALL:
+            if bulk:
                 await self._send_in_turn(frame, text)
             else:
                 await self._connection.send(frame, text=text)
@@ -180,9 +181,9 @@ class PacedSender:
             if not await asyncio.shield(sending):
                 raise self._connection.close_exc
 
-    def takes_s(self, count: int) -> float:
-        """Estimate how many seconds the line takes for `count` bytes; 0 while nothing is known of it."""
-        return count / self.window.rate if self.window.rate else 0.0
+    def takes_s(self, count: int) -> float | None:
+        """Estimate how many seconds the line takes for `count` bytes; None while nothing is known of it."""
+        return count / self.window.rate if self.window.rate else None
 
     def abandon(self, subject: str) -> bool:
         """Send no further part of the frame with this subject; False where none can be held back any more."""
@@ -331,6 +332,7 @@ class PacedSender:
                 pass
         if not pong.cancelled() and pong.exception() is None:
             round_trip = now - mark.sent_at
+            self.round_trip_s = round_trip
             self.window.round_trip(round_trip, now, alone=mark.alone)
             count = mark.position - self._acked
             if count > 0 and now > mark.acked_at:

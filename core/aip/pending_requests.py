@@ -16,6 +16,7 @@ from core.aip.frames import read_error_text
 from core.aip.link_events import LateAnswer
 from core.aip.messages import ClientMessage, Result
 from core.aip.recall import late_answers, not_asked_for, read_recalled
+from core.aip.streamed_output import OutputMissing, StreamedOutput, streamed_fields
 from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode
 from core.log import Logger
@@ -61,11 +62,22 @@ class PendingRequests:
     """Delivers results to the pending requests, by response id."""
 
     def __init__(
-        self, name: str, on_late: Callable[[LateAnswer], None], blobs: PendingBinaryFrames | None
+        self,
+        name: str,
+        on_late: Callable[[LateAnswer], None],
+        blobs: PendingBinaryFrames | None,
+        streamed: StreamedOutput | None = None,
+        on_incomplete: Callable[[list[str]], object] = lambda call_ids: None,
     ) -> None:
+        """`blobs` and `streamed` are None without the feature.
+
+        `on_incomplete` gets calls whose late answer came without all of their output.
+        """
         self._name = name
         self._on_late = on_late
         self._blobs = blobs
+        self._streamed = streamed
+        self._on_incomplete = on_incomplete
         self._pending: dict[str, PendingRequest] = {}
         self._given_up: OrderedDict[str, PendingRequest] = OrderedDict()
 
@@ -123,28 +135,50 @@ class PendingRequests:
         pending = self._pending.pop(response_id, None)
         if pending is None and response_id not in self._given_up:
             return False
-        names_blobs = self._blobs is not None and _BLOB_WORD in data
-        too_much = _bound(results, len(data))
+        call_ids = (pending or self._given_up[response_id]).call_ids
+        try:
+            wrong = self._complete(call_ids, message, results, data)
+        except OutputMissing as missing:
+            self._take_incomplete(response_id, pending, missing)
+            return True
         if pending is None:
-            return self._take_late(response_id, results, names_blobs, too_much)
-        wrong = _mismatch(pending.call_ids, results) or too_much
-        if names_blobs:
-            wrong = wrong or self._fill(results)
-        if wrong is not None:
+            self._late(response_id, results, wrong or "")
+        elif wrong is not None:
             self._fail(pending, DeviceError(f"{self._name} answered wrongly: {wrong}", ErrorCode.BAD_RESULT))
         elif not pending.answer.done():
             pending.answer.set_result(results)
         return True
 
-    def _take_late(
-        self, response_id: str, results: list[Result], names_blobs: bool, too_much: str | None
-    ) -> bool:
-        """Report results whose caller has given up."""
-        wrong = _mismatch(self._given_up[response_id].call_ids, results) or too_much
-        if names_blobs:
+    def _complete(
+        self, call_ids: list[str | None], message: ClientMessage, results: list[Result], data: bytes
+    ) -> str | None:
+        """Put bytes and streamed output back into the results; returns what is wrong with them, if anything.
+
+        Raises:
+            OutputMissing: some of the output has to be asked for.
+        """
+        # In any case: it drops what is too large.
+        too_much = _bound(results, len(data))
+        wrong = _mismatch(call_ids, results) or too_much
+        if self._blobs is not None and _BLOB_WORD in data:
             wrong = wrong or self._fill(results)
-        self._late(response_id, results, wrong or "")
-        return True
+        if wrong is not None or self._streamed is None:
+            return wrong
+        if count := self._streamed.put_back(streamed_fields(message.metadata), results):
+            return _bound(results, len(data) + count)
+        return None
+
+    def _take_incomplete(
+        self, response_id: str, pending: PendingRequest | None, missing: OutputMissing
+    ) -> None:
+        log.warning("output missing in an answer", device=self._name, reason=missing.message)
+        if pending is not None:
+            words = f"The answer of {self._name} came without all of its output ({missing.message})"
+            self._fail(pending, OutputMissing(words))
+            return
+        given_up = self._given_up.pop(response_id)
+        if call_ids := [call_id for call_id in given_up.call_ids if call_id is not None]:
+            self._on_incomplete(call_ids)
 
     def _late(self, response_id: str, results: list[Result], problem: str) -> bool:
         given_up = self._given_up.pop(response_id, None)

@@ -3,7 +3,8 @@
 lost while a command runs ─► wait for the next link ─► recall ─┬─ done        return its result
                                                                ├─ running     ask again
                                                                └─ never seen  nothing was run, if it knew
-A command frame is never sent twice; only the recall request is repeated.
+An answer that came without all of its output (`OutputMissing`) is recalled over the same link. A command
+frame is never sent twice; only the recall request is repeated.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from core.aip.extensions import FEATURE_RECALL, CommandProof, RecalledResult
 from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus
 from core.aip.pending_requests import LinkLost
+from core.aip.streamed_output import OutputMissing
 from core.errors import DeviceError, ErrorCode
 from core.log import Logger
 
@@ -79,7 +81,7 @@ class ResumableLink:
     async def send_commands(
         self, commands: Sequence[Command], timeout: float, grounds: Sequence[CommandProof] = ()
     ) -> list[Result]:
-        """Send over the present link; if that link is lost, recall the results over the next link.
+        """Send over the present link; recall results that were lost with it, or came without all output.
 
         Raises:
             BadInput, Refused, DeviceError: as `DeviceLink.send_commands`; also `device_offline` when the
@@ -93,27 +95,28 @@ class ResumableLink:
         deadline = began + timeout
         try:
             return await link.send_commands(commands, timeout, grounds)
-        except LinkLost as lost:
+        except (LinkLost, OutputMissing) as lost:
             call_ids = [command.call_id for command in commands if command.call_id]
             if FEATURE_RECALL not in link.features or len(set(call_ids)) != len(commands):
                 raise
             # After the time-out only an answer that was arriving is still waited for: the rest of it comes.
-            if (now := loop.time()) >= deadline:
-                deadline = now + self._wait_for_link
+            if (now := loop.time()) >= deadline or isinstance(lost, OutputMissing):
+                deadline = max(deadline, now + self._wait_for_link)
             self._recovering.update(call_ids)
             try:
+                if isinstance(lost, LinkLost):
+                    link = await self._next_link(link, deadline, lost)
                 answers = await self._recover(link, call_ids, deadline, lost)
             finally:
                 self._recovering.difference_update(call_ids)
             return self._results(commands, answers, loop.time() - began, lost)
 
     async def _recover(
-        self, link: DeviceLink, call_ids: list[str], deadline: float, lost: LinkLost
+        self, link: DeviceLink, call_ids: list[str], deadline: float, lost: DeviceError
     ) -> dict[str, RecalledResult]:
-        log.info("answer lost with the link", device=self.name, calls=len(call_ids))
+        log.info("answer recalled", device=self.name, calls=len(call_ids), reason=lost.message)
         loop = asyncio.get_running_loop()
         pause = FIRST_PAUSE
-        link = await self._next_link(link, deadline, lost)
         while True:
             try:
                 answers = await link.recall(call_ids, min(RECALL_TIMEOUT, deadline - loop.time()))
@@ -132,7 +135,7 @@ class ResumableLink:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _next_link(self, old: DeviceLink, deadline: float, lost: LinkLost) -> DeviceLink:
+    async def _next_link(self, old: DeviceLink, deadline: float, lost: DeviceError) -> DeviceLink:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(min(deadline, loop.time() + self._wait_for_link)):
@@ -147,7 +150,7 @@ class ResumableLink:
         return self._link
 
     def _results(
-        self, commands: Sequence[Command], answers: dict[str, RecalledResult], age_s: float, lost: LinkLost
+        self, commands: Sequence[Command], answers: dict[str, RecalledResult], age_s: float, lost: DeviceError
     ) -> list[Result]:
         """The results of commands that were sent so many seconds ago, from what the device says of them."""
         never: dict[str, DeviceError] = {
@@ -176,9 +179,10 @@ class ResumableLink:
         return results
 
     def _never_seen(
-        self, answer: RecalledResult, age_s: float, command: Command, lost: LinkLost
+        self, answer: RecalledResult, age_s: float, command: Command, lost: DeviceError
     ) -> DeviceError:
-        if answer.never_ran(age_s, action=command.tool_type == "action"):
+        # A device that had answered cannot say that it never saw the command.
+        if isinstance(lost, LinkLost) and answer.never_ran(age_s, action=command.tool_type == "action"):
             words = f"{self.name} was lost before it saw the command; nothing was run"
             return DeviceError(words, ErrorCode.DEVICE_OFFLINE)
         return LinkLost(f"{lost.message}; {self.name} knows nothing of it, or no longer")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import ValidationError
@@ -20,9 +21,12 @@ from core.aip.extensions import (
     FEATURE_METRICS,
     FEATURE_NEXT_PIN,
     FEATURE_PROGRESS,
+    FEATURE_RECALL,
+    FEATURE_STREAMED,
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
     FEATURES,
+    StreamedField,
     ToolsChanged,
     Welcome,
 )
@@ -50,6 +54,7 @@ from core.device.progress_sender import CallProgress
 from core.device.recalled_answers import is_recall, recalled_by, shortened
 from core.device.router import failure
 from core.device.runtime import DeviceRuntime
+from core.device.sent_output import SentOutput, without_sent_output
 from core.device.stall_detector import StallDetector
 from core.device.system_info import registration
 from core.device.tool import Unavailable
@@ -70,6 +75,7 @@ _SETTLE_S = 0.1
 # Answers to recalls that are sent at the same time; each has up to 30 MiB of results.
 _MOST_RECALLS = 4
 _MOST_WAITING_RECALLS = 256
+_NOTHING_SENT: Mapping[str, SentOutput] = MappingProxyType({})
 _LEFT_OUT = "it had ended, and was cancelled while its answer was being sent"
 
 
@@ -269,7 +275,20 @@ class Session:
         await self.say(ToolsChanged(unavailable=rows).model_dump_json())
 
     def _progress_of(self, call_id: str) -> CallProgress:
-        return CallProgress(call_id, self._desk.tell_progress, self._desk.tasks, takes_s=self._sender.takes_s)
+        # What is sent in vain can be asked for by `recall` only.
+        streamed = {FEATURE_STREAMED, FEATURE_RECALL} <= self.features
+        return CallProgress(
+            call_id,
+            self._tell_progress,
+            self._desk.tasks,
+            takes_s=self._sender.takes_s,
+            round_trip_s=lambda: self._sender.round_trip_s,
+            streamed=streamed,
+        )
+
+    async def _tell_progress(self, frame: str) -> bool:
+        # The newest link of all gets progress, and this one the answer.
+        return await self._desk.tell_progress(frame) is self
 
     async def _heartbeat(self) -> None:
         measures = FEATURE_METRICS in self.features and self._meter is not None
@@ -363,24 +382,31 @@ class Session:
     async def _serve(self, message: ServerMessage, frame: Frame) -> None:
         results = await self._desk.batches.serve(frame)
         try:
-            await self._answer(message, results, recalled_by(frame.steps))
+            await self._answer(message, results, recalled_by(frame.steps), frame.sent)
         except ConnectionClosed:
             # A console with `recall` asks for them later. Any other treats their outcome as unknown, and
             # does not expect them on the next link.
             log.warning("results not sent, the link is gone", results=len(results))
 
     async def _answer(
-        self, message: ServerMessage, results: list[Result], recalled: str | None = None
+        self,
+        message: ServerMessage,
+        results: list[Result],
+        recalled: str | None = None,
+        sent: Mapping[str, SentOutput] = _NOTHING_SENT,
     ) -> None:
-        """Send the results of a frame; `recalled` is the only call that it asks for, if it is a recall."""
+        """Send the results of a frame without the output that was `sent`.
+
+        `recalled` is the only call that it asks for, if it is a recall.
+        """
         response_id = message.response_id or ""
         call_id = recalled or (results[0].call_id if len(results) == 1 else None)
         if call_id is None or not response_id:
-            await self._send_answer(message, results)
+            await self._send_answer(message, results, sent)
             return
         self._answering.setdefault(call_id, []).append(response_id)
         try:
-            await self._send_answer(message, results)
+            await self._send_answer(message, results, sent)
         except FrameAbandoned:
             [result] = results
             short = Facts.of(result).result(call_id, _LEFT_OUT)
@@ -395,8 +421,13 @@ class Session:
         stopped = [self._sender.abandon(response_id) for response_id in self._answering.get(call_id, ())]
         return any(stopped)
 
-    async def _send_answer(self, message: ServerMessage, results: list[Result]) -> None:
+    async def _send_answer(
+        self, message: ServerMessage, results: list[Result], sent: Mapping[str, SentOutput] = _NOTHING_SENT
+    ) -> None:
         subject = message.response_id or ""
+        lacking: list[StreamedField] = []
+        if sent:
+            results, lacking = await asyncio.to_thread(without_sent_output, results, sent)
         results = [await self._ready(result, subject) for result in results]
         answer = ClientMessage(
             type="command_results",
@@ -407,6 +438,7 @@ class Session:
             timestamp=now_stamp(),
             request_id=new_uuid(),
             prev_response_id=message.response_id,
+            metadata=_streamed(lacking),
         )
         try:
             said = answer.model_dump_json()
@@ -463,6 +495,13 @@ class Session:
             timestamp=now_stamp(),
         )
         await self._connection.send(told.model_dump_json())
+
+
+def _streamed(lacking: Sequence[StreamedField]) -> dict[str, Any] | None:
+    """The metadata of results from which streamed output was left out."""
+    if not lacking:
+        return None
+    return {"quarterdeck": {"streamed": [one.model_dump() for one in lacking]}}
 
 
 def _in_time(step: Step, stood: float) -> Step:

@@ -27,6 +27,7 @@ from core.device.guard import result_size
 from core.device.progress import no_progress
 from core.device.progress_sender import CallProgress
 from core.device.router import Router, failure
+from core.device.sent_output import SentOutput
 from core.device.tool import NAMESPACE
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
@@ -61,7 +62,10 @@ STOCK = Asker()
 
 @dataclass(slots=True)
 class Frame:
-    """A running or waiting frame. `patience` limits the wait for its turn."""
+    """A running or waiting frame. `patience` limits the wait for its turn.
+
+    `sent`: by call id, the output that was sent as progress, where it is worth leaving out.
+    """
 
     steps: Sequence[Step]
     asker: Asker
@@ -72,6 +76,7 @@ class Frame:
     executions: list[Execution] = field(default_factory=list)
     patience: asyncio.Timeout | None = None
     repeats: bool = False
+    sent: dict[str, SentOutput] = field(default_factory=dict)
 
     @property
     def is_cancelled(self) -> bool:
@@ -253,6 +258,8 @@ class FrameRunner:
             return await run(progress, step.terms)
         finally:
             await progress.close()
+            if progress.sent.is_worth_leaving_out:
+                frame.sent[command.call_id] = progress.sent
 
     async def _control(self, command: Command, asker: Asker) -> Result:
         parameters = command.parameters or {}

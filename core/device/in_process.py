@@ -121,8 +121,9 @@ class InProcessDevice:
         """Stop a running command; False if it does not run or cannot be stopped."""
         return self._router.executor.cancel(call_id)
 
-    async def _tell_progress(self, frame: str) -> None:
+    async def _tell_progress(self, frame: str) -> bool:
         self._told.on_progress(Progress.model_validate_json(frame))
+        return True
 
     def _announce_soon(self) -> None:
         self._changed = True

@@ -14,17 +14,27 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from core.aip.extensions import Progress
-from core.tasks import TaskGroupOwner
+from core.aip.extensions import Progress, Span
+from core.device.sent_output import SentOutput
+from core.tasks import TaskGroupOwner, set_within
 from core.token_bucket import TokenBucket
 
 Stream = Literal["stdout", "stderr", "note"]
-Send = Callable[[str], Awaitable[None]]
+# Sends a frame; returns whether it went over the link that gets the answer of its call.
+Send = Callable[[str], Awaitable[bool]]
 
 # If a tool prints faster than the link sends, its oldest text is dropped, and the next frame says so.
 _MOST_HELD = 256 * 1024
 _FRAME_CHARACTERS = 65_536
 _MOST_BYTES_EACH = 4
+# A frame holds no more than a slow line carries in this time, so that it is on its way when the command ends.
+_FRAME_S = 1.0
+_LEAST_FRAME = 2048
+# While the line's rate is not known.
+_FIRST_FRAME = 8192
+# A frame has some 200 bytes besides its text. After a frame that took long, the next waits until it has
+# `_LEAST_FRAME` of text: so many round trips, and this many seconds at most.
+_PAUSE_TRIPS, _LONGEST_PAUSE_S = 4, 0.5
 # The last text is sent only if the link carries it in a moment; the time-out is for a link that stands still.
 _MOST_TAKEN_S = 0.25
 _LAST_TEXT_S = 2.0
@@ -51,10 +61,20 @@ class CallProgress:
         send: Send,
         tasks: TaskGroupOwner,
         pause_s: float = 0.05,
-        takes_s: Callable[[int], float] = lambda size: 0.0,
+        takes_s: Callable[[int], float | None] = lambda size: 0.0,
+        round_trip_s: Callable[[], float] = lambda: 0.0,
+        *,
+        streamed: bool = False,
     ) -> None:
-        """`takes_s` estimates how many seconds the link takes to carry so many bytes."""
+        """`takes_s` estimates how many seconds the link takes to carry so many bytes, None if unknown.
+
+        `round_trip_s`: how many seconds the last frame took there, and its acknowledgement back.
+        `streamed`: the result need not repeat what is in `sent`.
+        """
+        self.sent = SentOutput()
+        self._streamed = streamed
         self._takes_s = takes_s
+        self._round_trip_s = round_trip_s
         self._call_id = call_id
         self._send = send
         self._tasks = tasks
@@ -66,6 +86,10 @@ class CallProgress:
         self._sizes: dict[Stream, int] = {}
         self._size = 0
         self._dropped: dict[Stream, int] = {}
+        # The place of the oldest waiting text of each stream in all of its output, in bytes of UTF-8.
+        self._places: dict[Stream, int] = {}
+        self._sending = asyncio.Lock()
+        self._has_enough = asyncio.Event()
         self._state: tuple[float | None, float | None, str] | None = None
         self._seq = 0
         self._pump: asyncio.Task[None] | None = None
@@ -89,19 +113,22 @@ class CallProgress:
     async def close(self) -> None:
         """Send the remaining text, as far as the link takes it at once; later reports are ignored.
 
-        The result that follows has the whole text, so a slow link does not carry it a second time.
+        The result that follows has the text that is not sent, so a slow link does not carry it twice.
         """
-        if self._pump is None:
-            self._closed = True
-            return
         self._closed = True
+        if self._pump is None:
+            return
         pump, self._pump = self._pump, None
-        pump.cancel()
-        await asyncio.wait([pump])
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_TEXT_S):
-                while self._has_news() and self._takes_s(self._size) < _MOST_TAKEN_S:
+                if self._streamed:
+                    # The result leaves out what a whole frame carries; half of one is sent in vain.
+                    async with self._sending:
+                        pass
+                await _cancelled(pump)
+                while self._has_news() and (self._takes_s(self._size) or 0.0) < _MOST_TAKEN_S:
                     await self._send_one()
+        await _cancelled(pump)
 
     @property
     def held(self) -> int:
@@ -121,7 +148,7 @@ class CallProgress:
     def _keep(self, text: str, stream: Stream) -> None:
         over = len(text) - _MOST_HELD
         if over > 0:
-            self._drop(stream, over)
+            self._drop(stream, text[:over])
             text = text[over:]
         self._append(text, stream)
         self._resize(stream, len(text))
@@ -136,7 +163,7 @@ class CallProgress:
             if not run.parts:
                 self._runs.remove(run)
             self._resize(longest, -len(oldest))
-            self._drop(longest, len(oldest))
+            self._drop(longest, oldest)
 
     def _append(self, text: str, stream: Stream) -> None:
         run = self._runs[-1] if self._runs and self._runs[-1].stream == stream else None
@@ -150,9 +177,18 @@ class CallProgress:
     def _resize(self, stream: Stream, by: int) -> None:
         self._sizes[stream] = self._sizes.get(stream, 0) + by
         self._size += by
+        if self._size >= _LEAST_FRAME:
+            self._has_enough.set()
 
-    def _drop(self, stream: Stream, characters: int) -> None:
-        self._dropped[stream] = self._dropped.get(stream, 0) + characters
+    def _drop(self, stream: Stream, text: str) -> None:
+        self._dropped[stream] = self._dropped.get(stream, 0) + len(text)
+        self._pass(stream, text)
+
+    def _pass(self, stream: Stream, text: str) -> Span:
+        """Move the place of a stream behind its oldest text; returns the bytes of that text in the stream."""
+        first = self._places.get(stream, 0)
+        end = self._places[stream] = first + len(_utf8(text))
+        return first, end
 
     def _has_news(self) -> bool:
         return self._size > 0 or self._state is not None
@@ -163,18 +199,26 @@ class CallProgress:
                 await self._send_one()
                 # While one stream alone has text, waiting merges more of it into a frame.
                 if len(self._runs) < 2 or not self._extra.spend():
-                    await asyncio.sleep(self._pause_s)
+                    await self._merge()
             # Nothing is waiting: the next report starts a new pump.
             self._pump = None
             return
 
+    async def _merge(self) -> None:
+        """Wait for more text, so that it shares the next frame."""
+        await asyncio.sleep(self._pause_s)
+        longer = min(_PAUSE_TRIPS * self._round_trip_s(), _LONGEST_PAUSE_S) - self._pause_s
+        if longer > 0 and self._size < _LEAST_FRAME:
+            self._has_enough.clear()
+            await set_within(self._has_enough, longer)
+
     async def _send_one(self) -> None:
         """Send one frame with text of one stream and the latest progress numbers."""
         stream: Stream = "note"
-        text = ""
+        text, span = "", None
         if self._size:
             stream = self._runs[0].stream
-            text = self._next_text(stream)
+            text, span = self._next_text(stream)
         done, total, unit = self._state or (None, None, "")
         self._state = None
         frame = Progress(
@@ -185,25 +229,48 @@ class CallProgress:
             done=_finite(done),
             total=_finite(total),
             unit=unit,
+            span=span if self._streamed and stream != "note" else None,
         )
         self._seq += 1
-        await self._send(frame.model_dump_json())
+        async with self._sending:
+            arrives = await self._send(frame.model_dump_json())
+        if arrives and frame.span is not None:
+            self.sent.add(stream, frame.span)
 
-    def _next_text(self, stream: Stream) -> str:
+    def _next_text(self, stream: Stream) -> tuple[str, Span]:
+        """The next text of a stream, and which bytes of it."""
         said = ""
         if dropped := self._dropped.pop(stream, 0):
             said = f"\n[{dropped} characters were left out: the link is slower than the output]\n"
         run = self._runs.popleft()
         merged = "".join(run.parts)
-        room = _FRAME_CHARACTERS - len(said)
+        room = self._room() - len(said)
         # At most 64 KiB on the wire: characters beyond ASCII take up to four bytes.
         text = merged[:room] if merged[:room].isascii() else merged[: room // _MOST_BYTES_EACH]
         rest = merged[len(text) :]
         if rest:
             self._runs.appendleft(_Run(stream, deque([rest])))
         self._resize(stream, -len(text))
-        # Lone surrogates would make the frame invalid; the result has the exact text.
-        return (said + text).encode("utf-8", "replace").decode("utf-8")
+        return said + _utf8(text).decode(), self._pass(stream, text)
+
+    def _room(self) -> int:
+        """How many characters the next frame may have."""
+        seconds = self._takes_s(_FRAME_CHARACTERS)
+        if seconds is None:
+            return _FIRST_FRAME
+        if seconds <= _FRAME_S:
+            return _FRAME_CHARACTERS
+        return max(_LEAST_FRAME, int(_FRAME_CHARACTERS * _FRAME_S / seconds))
+
+
+def _utf8(text: str) -> bytes:
+    # Lone surrogates would make the frame invalid; the result has the exact text.
+    return text.encode("utf-8", "replace")
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def _finite(value: float | None) -> float | None:

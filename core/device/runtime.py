@@ -72,11 +72,13 @@ class DeviceRuntime:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
-    async def tell_progress(self, text: str) -> None:
-        """Send a progress frame, if a link with the feature `progress` exists now."""
+    async def tell_progress(self, text: str) -> LinkSender | None:
+        """Send a progress frame over the present link, if that has the feature `progress`; returns it."""
         link = self._link
-        if link is not None and FEATURE_PROGRESS in link.features:
-            await link.say(text, bulk=True)
+        if link is None or FEATURE_PROGRESS not in link.features:
+            return None
+        await link.say(text, bulk=True)
+        return link
 
     async def close(self) -> None:
         """Stop all work, wait briefly for its results to be sent, and close the record."""

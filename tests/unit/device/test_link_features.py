@@ -414,3 +414,44 @@ async def test_text_that_a_slow_link_would_carry_twice_is_left_to_the_result() -
     await last.close()
     assert [one.text for one in sent if one.call_id == "c2"] == ["first", "last words"]
     await tasks.close()
+
+
+@pytest.mark.parametrize(("round_trip_s", "merged"), [(0.0, False), (3600.0, True)])
+async def test_text_that_trickles_shares_frames_on_a_line_that_takes_long_for_one(
+    round_trip_s: float, merged: bool
+) -> None:
+    tasks = TaskGroupOwner("test")
+    sent: list[Progress] = []
+
+    async def send(frame: str) -> bool:
+        sent.append(Progress.model_validate_json(frame))
+        return True
+
+    progress = CallProgress("c1", send, tasks, pause_s=0, round_trip_s=lambda: round_trip_s)
+    for number in range(50):
+        progress(f"{number}\n", stream="stdout")
+        for _ in range(5):
+            await asyncio.sleep(0)
+    await progress.close()
+    assert "".join(one.text for one in sent) == "".join(f"{number}\n" for number in range(50))
+    # The first at once, the others when the command has ended.
+    assert (len(sent) == 2) == merged
+    await tasks.close()
+
+
+async def test_much_text_does_not_wait_for_more_on_a_line_that_takes_long_for_a_frame() -> None:
+    tasks = TaskGroupOwner("test")
+    sent: asyncio.Queue[Progress] = asyncio.Queue()
+
+    async def send(frame: str) -> bool:
+        sent.put_nowait(Progress.model_validate_json(frame))
+        return True
+
+    progress = CallProgress("c1", send, tasks, pause_s=0, round_trip_s=lambda: 3600.0)
+    for _ in range(100):
+        progress("x" * 4096, stream="stdout")
+        # Half a second for each would be too long.
+        async with asyncio.timeout(PATIENCE_S / 2):
+            assert len((await sent.get()).text) == 4096
+    await progress.close()
+    await tasks.close()
