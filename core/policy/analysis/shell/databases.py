@@ -9,10 +9,11 @@ from typing import NamedTuple
 from core.fleet.models import Risk
 from core.policy.analysis.shell.embedded import Embedded
 from core.policy.analysis.shell.languages import program_write_finding
-from core.policy.analysis.shell.options import Takes, read_options, takes
+from core.policy.analysis.shell.options import read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import names
 from core.policy.analysis.sql import findings_in_query
+from core.programs.record import Takes, takes
 
 
 class Client(NamedTuple):

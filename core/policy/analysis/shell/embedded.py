@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from core.fleet.models import Risk
-from core.policy.analysis.shell.options import Takes, read_options, takes
+from core.policy.analysis.shell.options import read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word, join_words
 from core.policy.analysis.shell.tables import names
+from core.programs.record import Takes, takes
 
 
 class Embedded(NamedTuple):

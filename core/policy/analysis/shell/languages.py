@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from core.fleet.models import Risk
 from core.policy.analysis.shell.embedded import Embedded
-from core.policy.analysis.shell.options import Options, Takes, read_options, takes
+from core.policy.analysis.shell.options import Options, read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word, join_words
 from core.policy.analysis.shell.tables import ROOT, SHELLS, STARTUP, names, system_folder
+from core.programs.record import Takes, takes
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 
 from core.fleet.models import Risk
-from core.policy.analysis.shell.options import Options, Takes, read_options, takes
+from core.policy.analysis.shell.options import Options, read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import HARMLESS_DEVICES
+from core.programs.record import Takes, takes
 from core.text import short_line
 
 _KEEPS = ("-n", "--no-clobber", "-b", "--backup", "-S", "--suffix")

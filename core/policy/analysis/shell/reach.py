@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from core.confusables import looks_plain, plain_look
 from core.fleet.models import Risk
-from core.policy.analysis.shell.options import read_options, takes
+from core.policy.analysis.shell.options import read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import STARTUP, names_secrets
 from core.policy.analysis.urls import URL_INSIDE, findings_in_url
+from core.programs.record import takes
 
 _HOME = re.compile(r"^[\"']?\$(?:HOME|\{HOME\}|USERPROFILE)[\"']?")
 _VARIABLE_FIRST = re.compile(r"^[\"']?\$(?:\w+|\{\w+\})[\"']?/(?:\*|\.\*)?[\"']?$")

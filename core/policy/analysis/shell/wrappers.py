@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from core.policy.analysis.shell.options import Takes, options_at, read_options, takes
+from core.policy.analysis.shell.options import options_at, read_options
 from core.policy.analysis.shell.parser import Assignment, Call, Word, join_words
 from core.policy.analysis.shell.tables import ROOT
+from core.programs.record import Takes, takes
 
 MOST_INSIDE = 12
 """The number of wrappers around one command that are followed."""
