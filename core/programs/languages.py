@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.programs.record import HIGH, MEDIUM, Program, language, program, wraps
 from core.programs.sentences import BUILDS, CONNECTS, HIDES, INSTALLS, RUNS_INSIDE, RUNS_LINE, SERVES
 
+# A number, a pattern or an option after `+` only sets the line at which an editor starts.
 EDITOR_COMMANDS = (
     r"[+:]?:?!.*|-c|--cmd|-es|-S.*|\+:?(?!\d*$|/|\$|G$|set\b|normal! G)[a-z|].*",
     RUNS_INSIDE,

@@ -81,14 +81,6 @@ def _kill_by_name_findings(call: Call) -> Iterator[CommandFinding]:
             yield CommandFinding("Ends many processes at once", Risk.CRITICAL, word)
 
 
-def _git_findings(call: Call) -> Iterator[CommandFinding]:
-    words = [word.text for word in call.args]
-    if "push" in words:
-        for word in call.args:
-            if word.text.startswith("+"):
-                yield CommandFinding("Throws away files or history in a repository", Risk.HIGH, word)
-
-
 def _container_findings(call: Call) -> Iterator[CommandFinding]:
     for before, word in zip(call.words, call.args, strict=False):
         mounts = before.text in ("-v", "--volume", "--mount")
@@ -135,20 +127,8 @@ def _transfer_findings(call: Call) -> Iterator[CommandFinding]:
 
 
 def _socket_findings(call: Call) -> Iterator[CommandFinding]:
-    gives = r"(?:EXEC|SYSTEM):" if call.name == "socat" else r"-\w*[ec]\w*$|--(?:sh-)?exec"
-    for word in call.args:
-        if re.match(gives, word.text, re.IGNORECASE):
-            yield CommandFinding("Gives a program to the other end of a connection", Risk.CRITICAL, word)
-        elif re.match(r"-\w*l|--listen|(?:TCP\d?|UDP\d?)-LISTEN", word.text, re.IGNORECASE):
-            yield CommandFinding("Waits for connections from others", Risk.HIGH, word)
     for word in call.input_files:
         yield CommandFinding("Sends a file to another computer", Risk.HIGH, word)
-
-
-def _tunnel_findings(call: Call) -> Iterator[CommandFinding]:
-    for word in call.args:
-        if re.match(r"-[fNnTCq]*[RLDW]", word.text):
-            yield CommandFinding("Opens a way into or out of the network", Risk.HIGH, word)
 
 
 def _lookup_findings(call: Call) -> Iterator[CommandFinding]:
@@ -159,75 +139,22 @@ def _lookup_findings(call: Call) -> Iterator[CommandFinding]:
             )
 
 
-def _module_findings(call: Call) -> Iterator[CommandFinding]:
-    words = [word.text for word in call.args]
-    if "-m" in words and any(name in words for name in ("http.server", "SimpleHTTPServer", "pip")):
-        serves = "pip" not in words
-        text = "Serves files to the network" if serves else "May install or remove programs"
-        yield CommandFinding(text, Risk.HIGH if serves else Risk.MEDIUM, call.words[0])
-
-
-def _encoded_command_findings(call: Call) -> Iterator[CommandFinding]:
-    for word in call.args:
-        if re.match(r"-e(?:n?c?o?d?e?d?c?o?m?m?a?n?d?)$", word.text, re.IGNORECASE) and len(word.text) > 1:
-            yield CommandFinding("Runs a program that is written in code", Risk.HIGH, word)
-
-
 def _editor_findings(call: Call) -> Iterator[CommandFinding]:
-    """The findings in a call of an editor; a number, pattern or option after `+` only sets the start line."""
-    runs = r"[+:]?:?!|-c$|--cmd$|-es$|-S|\+:?(?!\d*$|/|\$|G$|set\b|normal! G)[a-z|]"
-    reads = any(re.search(r"(?:^|\n|;)\s*[\d,.$%]*!", word.written) for word in call.input_texts)
-    if reads or any(re.match(runs, word.text) for word in call.args):
+    """The findings in the commands that an editor reads from its input."""
+    if any(re.search(r"(?:^|\n|;)\s*[\d,.$%]*!", word.written) for word in call.input_texts):
         yield CommandFinding("May run commands from inside another program", Risk.HIGH, call.words[0])
     elif call.name in ("ed", "ex") and call.input_texts:
         yield CommandFinding("Changes files by the commands that it reads", Risk.MEDIUM, call.words[0])
 
 
-def _pager_findings(call: Call) -> Iterator[CommandFinding]:
-    if any(re.match(r"\+.*[!|]", word.text) for word in call.args):
-        yield CommandFinding("May run commands from inside another program", Risk.HIGH, call.words[0])
-
-
-def _history_findings(call: Call) -> Iterator[CommandFinding]:
-    texts = [word.text for word in call.args]
-    if (call.name == "history" and "-c" in texts) or "HISTFILE" in texts:
-        yield CommandFinding("Hides what was done", Risk.MEDIUM, call.words[0])
-
-
-def _login_findings(call: Call) -> Iterator[CommandFinding]:
-    yield CommandFinding("Decides who may log in without a password", Risk.HIGH, call.words[0])
-
-
-def _input_device_findings(call: Call) -> Iterator[CommandFinding]:
-    text = "Moves the pointer or presses keys, in any window, this console's too"
-    yield CommandFinding(text, Risk.HIGH, call.words[0])
-
-
-def _console_findings(call: Call) -> Iterator[CommandFinding]:
-    for word in call.args:
-        if word.text in _DECIDING_COMMANDS:
-            yield CommandFinding("Decides for the operators of a console", Risk.HIGH, word)
-
-
-# The commands of a console's command line that change what may run; the other ones only read.
-_DECIDING_COMMANDS = frozenset("approve deny revoke add stop pair set forget listen".split())
 _RULES = (
-    (frozenset("xdotool ydotool dotool xte xvkbd wtype xmacroplay cliclick".split()), _input_device_findings),
-    (frozenset({"quarterdeck"}), _console_findings),
     (frozenset({"kill"}), _kill_findings),
     (frozenset({"pkill", "killall", "skill", "taskkill"}), _kill_by_name_findings),
-    (frozenset({"git"}), _git_findings),
     (frozenset({"docker", "podman", "nerdctl"}), _container_findings),
     (frozenset({"curl", "wget", "http", "https"}), _transfer_findings),
     (frozenset({"nc", "ncat", "netcat", "socat"}), _socket_findings),
-    (frozenset({"ssh"}), _tunnel_findings),
     (frozenset({"dig", "host", "nslookup", "ping", "drill"}), _lookup_findings),
-    (frozenset({"python"}), _module_findings),
-    (frozenset({"powershell", "pwsh"}), _encoded_command_findings),
     (frozenset({"vim", "ex", "ed"}), _editor_findings),
-    (frozenset({"less", "more", "man"}), _pager_findings),
-    (frozenset({"history", "unset"}), _history_findings),
-    (frozenset({"ssh-copy-id"}), _login_findings),
 )
 REACHING = frozenset(name for names, _ in _RULES for name in names)
 """The programs with a rule in this module."""

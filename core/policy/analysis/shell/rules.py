@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from core.fleet.models import Risk
+from core.policy.analysis.shell.changes import change_findings, is_read_only, word_findings
 from core.policy.analysis.shell.databases import client_findings
 from core.policy.analysis.shell.embedded import (
     assignments_in,
@@ -20,8 +21,6 @@ from core.policy.analysis.shell.languages import program_findings
 from core.policy.analysis.shell.overwrites import NAMES as OVERWRITES
 from core.policy.analysis.shell.overwrites import file_write_findings, overwrite_findings, short_text
 from core.policy.analysis.shell.parser import Call, CommandFinding, Redirect, Word
-from core.policy.analysis.shell.programs import NAMES as CHANGING
-from core.policy.analysis.shell.programs import change_findings, is_read_only
 from core.policy.analysis.shell.reach import (
     REACHING,
     path_in,
@@ -45,6 +44,7 @@ from core.policy.analysis.shell.tables import (
     system_folder,
 )
 from core.policy.analysis.shell.wrappers import innermost, wrapped_commands
+from core.programs.catalog import program_of
 
 NAMES_A_VARIABLE = names(
     "let read printf test [ declare typeset local readonly export unset mapfile readarray getopts wait"
@@ -78,6 +78,7 @@ def findings_in_command(call: Call) -> Iterator[CommandFinding]:
     for programs, rule in _RULES:
         if name in programs:
             yield from rule(call)
+    yield from word_findings(call)
     yield from change_findings(call)
     yield from overwrite_findings(call)
     yield from program_findings(call)
@@ -98,7 +99,8 @@ def findings_in_command(call: Call) -> Iterator[CommandFinding]:
 
 def has_rules(name: str) -> bool:
     """Whether a rule or table has findings about a program of this name."""
-    return name in _WITH_RULES or name.startswith("mkfs")
+    record = program_of(name)
+    return name in _WITH_RULES or bool(record.changes or record.always or record.each)
 
 
 def array_index_finding(word: Word) -> CommandFinding:
@@ -145,9 +147,6 @@ def _move_findings(call: Call) -> Iterator[CommandFinding]:
 
 
 def _search_findings(call: Call) -> Iterator[CommandFinding]:
-    for word in call.args:
-        if word.text in ("-delete", "-fprint", "-fprint0", "-fls", "-fprintf"):
-            yield CommandFinding("Deletes or writes each file that it finds", Risk.HIGH, word)
     for inner in wrapped_commands(call).calls:
         # To read the files that it finds is the usual purpose of a search.
         if has_rules(inner.name) or not inner.name or "/" in inner.words[0].text:
@@ -193,12 +192,6 @@ def _permission_findings(call: Call) -> Iterator[CommandFinding]:
             if (_is_everything(word) and word.text != ".") or system_folder(word.text):
                 text = f"Changes owner or permissions of everything in {short_text(word)}"
                 yield CommandFinding(text, Risk.CRITICAL, word)
-    if call.name == "chmod" and call.args:
-        for word in call.args:
-            if re.fullmatch(r"[0-7]*[2367][0-7]{0,2}[2367]|[aoug]*[ao][aoug]*\+\w*w\w*|\+\w*w\w*", word.text):
-                yield CommandFinding("Lets everybody write", Risk.HIGH, word)
-            if re.fullmatch(r"[4267][0-7]{3}|[ugoa]*\+\w*s\w*", word.text):
-                yield CommandFinding("Lets a program run with its owner's rights", Risk.HIGH, word)
 
 
 def _dd_findings(call: Call) -> Iterator[CommandFinding]:
@@ -219,11 +212,6 @@ def _script_findings(call: Call) -> Iterator[CommandFinding]:
         if call.input_texts:
             yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
         yield CommandFinding("Runs another file's lines", Risk.MEDIUM, call.words[0])
-
-
-def _rsync_findings(call: Call) -> Iterator[CommandFinding]:
-    if any(word.text.startswith("--delete") or word.text == "--remove-source-files" for word in call.args):
-        yield CommandFinding("Deletes what is not at the source", Risk.HIGH, call.words[0])
 
 
 def _cd_findings(call: Call) -> Iterator[CommandFinding]:
@@ -253,7 +241,6 @@ _RULES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[CommandFinding]]],
     (frozenset({"xargs", "parallel"}), _input_command_findings),
     (frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr", "icacls", "takeown"}), _permission_findings),
     (frozenset({"dd", "dcfldd", "dc3dd"}), _dd_findings),
-    (frozenset({"rsync", "robocopy"}), _rsync_findings),
     (frozenset({"cd", "pushd"}), _cd_findings),
     (frozenset({"source", ".", *SHELLS}), _script_findings),
     (frozenset({"mv", "move"}), _move_findings),
@@ -266,7 +253,6 @@ _WITH_RULES = frozenset(
     | INTERPRETERS
     | DISKS
     | ROOT
-    | CHANGING
     | REACHING
     | (OVERWRITES - READS)
     | {name for programs, _ in _RULES for name in programs}
