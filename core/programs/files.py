@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.programs.record import HIGH, MEDIUM, Program, program, writes
+from core.programs.record import HIGH, MEDIUM, Program, program, wraps, writes
 from core.programs.sentences import DELETES_FILES, IN_PLACE, MIRRORS, OWNERS, RIGHTS, RUNS_INSIDE
 
 PAGER_COMMANDS = (r"\+.*[!|].*", RUNS_INSIDE, HIGH)
@@ -83,9 +83,10 @@ FILES: tuple[Program, ...] = (
     program("shuf", kinds="only-if-asked", options="-i -n --head-count --input-range --random-source",
         writes=writes("-o --output"), asks="nothing"),
     # Search.
-    program("find", aliases="gfind", kinds="searches searches-up-to-sign walks shows-owners",
-        each=[FINDS_AND_WRITES], asks="nothing"),
-    program("fd fdfind", kinds="searches walks", each=[FINDS_AND_WRITES], asks="nothing"),
+    program("find", aliases="gfind", kinds="searches walks shows-owners", each=[FINDS_AND_WRITES],
+        wraps=wraps(after="-exec -execdir -ok -okdir", only=True), asks="nothing"),
+    program("fd fdfind", kinds="searches walks", each=[FINDS_AND_WRITES],
+        wraps=wraps(after="-X -x --exec --exec-batch", only=True), asks="nothing"),
     program("bat bzip2 cache chromium code delta firefox google-chrome ksshaskpass lbzip2 lesspipe lz4 lzma "
         "lzop manager manager-core meld most nano none open osxkeychain pbzip2 pigz pxz ssh-askpass store "
         "w3m xdg-open xz zstd", kinds="ordinary"),

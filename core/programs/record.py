@@ -77,8 +77,7 @@ class Kind(StrEnum):
     OUTPUT_OPTION = "output-option"  # writes to the value of -o, -O, -C, --output or a similar option
     ONLY_IF_ASKED = "only-if-asked"  # reads, and overwrites a file only if an option says so
     # Other commands, in their words or for each of many.
-    SEARCHES = "searches"
-    SEARCHES_UP_TO_SIGN = "searches-up-to-sign"  # its command ends at `;`, or at `+` after `{}`
+    SEARCHES = "searches"  # runs a command for each file that it finds
     FROM_INPUT = "from-input"  # completes its command with what it reads
     RUNS_INPUT = "runs-input"  # without a command, runs what it reads
     BUILDS = "builds"  # `NAME=VALUE` sets a variable that recipes may run

@@ -12,7 +12,9 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell import findings
 from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.parser import LONGEST, MOST_SIGNS, Line, read_line
-from core.policy.analysis.shell.wrappers import MOST_INSIDE, WRAPPERS
+from core.policy.analysis.shell.wrappers import MOST_INSIDE
+from core.programs.catalog import RECORDS
+from core.programs.record import Kind
 from tests.fakes.run_size import examples
 from tests.fakes.shell_lines import DANGEROUS, EFFECTS, HARMLESS, lines_of
 from tests.fakes.work import calls_counted
@@ -54,6 +56,20 @@ def test_the_corpus_is_large_enough_and_says_nothing_twice():
     assert not set(dangerous) & set(harmless)
 
 
+WRAPPERS = {
+    " ".join(words): record.wraps
+    for program in RECORDS
+    for record, words in [
+        *((program, [name]) for name in program.names),
+        *(
+            (verb, [name, sub])
+            for verb in program.subcommands
+            for name in program.names
+            for sub in verb.names
+        ),
+    ]
+    if record.wraps is not None and Kind.SEARCHES not in program.kinds
+}
 RUNNABLE = [
     name
     for name, wrapper in WRAPPERS.items()
