@@ -36,6 +36,7 @@ DEVELOPMENT: tuple[Program, ...] = (
         each=[(r"push & \+.*", LOSES_HISTORY, HIGH)],
         subcommands=[
             program("run", wraps=wraps()),
+            program("config", options="-f --blob --comment --default --file --type --url --value"),
             program("rebase", runs="-x --exec"),
             program("difftool", runs="-x --extcmd"),
             program("grep", options="-A -B -C -e -f -m -O? --open-files-in-pager?",

@@ -23,10 +23,10 @@ from core.policy.analysis.shell.embedded import (
     Embedded,
     assignments_in,
     embedded_findings,
-    embedded_in_git,
     embedded_in_options,
     embedded_in_variable,
 )
+from core.policy.analysis.shell.git import embedded_in_git
 from core.policy.analysis.shell.languages import program_lines, reads_its_program, runs_a_file
 from core.policy.analysis.shell.parser import (
     Call,
@@ -365,7 +365,7 @@ def _lines_in_options(call: Call) -> Iterator[Word]:
         embedded_in_options(call),
         program_lines(call),
         client_lines(call),
-        embedded_in_git(call) if call.name == "git" else (),
+        embedded_in_git(call),
     )
     for table in tables:
         for item in table:

@@ -13,10 +13,10 @@ from core.policy.analysis.shell.databases import client_findings
 from core.policy.analysis.shell.embedded import (
     assignments_in,
     embedded_findings,
-    embedded_in_git,
     embedded_in_options,
     embedded_in_variable,
 )
+from core.policy.analysis.shell.git import embedded_in_git
 from core.policy.analysis.shell.languages import program_findings
 from core.policy.analysis.shell.overwrites import NAMES as OVERWRITES
 from core.policy.analysis.shell.overwrites import file_write_findings, overwrite_findings, short_text
@@ -84,8 +84,7 @@ def findings_in_command(call: Call) -> Iterator[CommandFinding]:
     yield from program_findings(call)
     yield from client_findings(call)
     yield from embedded_findings(embedded_in_options(call))
-    if name == "git":
-        yield from embedded_findings(embedded_in_git(call))
+    yield from embedded_findings(embedded_in_git(call))
     if name in DECLARES:
         for variable, value, word in assignments_in(call.args):
             yield from embedded_findings(embedded_in_variable(variable, value, word))
