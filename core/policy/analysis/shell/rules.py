@@ -18,8 +18,12 @@ from core.policy.analysis.shell.embedded import (
 )
 from core.policy.analysis.shell.git import embedded_in_git
 from core.policy.analysis.shell.languages import program_findings
-from core.policy.analysis.shell.overwrites import NAMES as OVERWRITES
-from core.policy.analysis.shell.overwrites import file_write_findings, overwrite_findings, short_text
+from core.policy.analysis.shell.overwrites import (
+    OVERWRITING,
+    file_write_findings,
+    overwrite_findings,
+    short_text,
+)
 from core.policy.analysis.shell.parser import Call, CommandFinding, Redirect, Word
 from core.policy.analysis.shell.reach import (
     REACHING,
@@ -45,6 +49,7 @@ from core.policy.analysis.shell.tables import (
 )
 from core.policy.analysis.shell.wrappers import innermost, wrapped_commands
 from core.programs.catalog import program_of
+from core.programs.record import Kind
 
 NAMES_A_VARIABLE = names(
     "let read printf test [ declare typeset local readonly export unset mapfile readarray getopts wait"
@@ -54,8 +59,6 @@ DECLARES = names("export declare typeset local readonly setenv")
 """Commands whose words are assignments."""
 KILLS = names("kill pkill killall taskkill stop-process")
 """Commands that end processes."""
-READS = names("sort uniq shuf openssl")
-"""Commands that overwrite a file only if asked to; a search may run them on the files that it finds."""
 
 
 def findings_in_command(call: Call) -> Iterator[CommandFinding]:
@@ -99,7 +102,13 @@ def findings_in_command(call: Call) -> Iterator[CommandFinding]:
 def has_rules(name: str) -> bool:
     """Whether a rule or table has findings about a program of this name."""
     record = program_of(name)
-    return name in _WITH_RULES or bool(record.changes or record.always or record.each)
+    overwrites = record.writes is not None or not record.kinds.isdisjoint(OVERWRITING)
+    return (
+        name in _WITH_RULES
+        or bool(record.changes or record.always or record.each)
+        # A search may run what overwrites a file only if asked to.
+        or (overwrites and Kind.ONLY_IF_ASKED not in record.kinds)
+    )
 
 
 def array_index_finding(word: Word) -> CommandFinding:
@@ -248,13 +257,7 @@ _RULES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[CommandFinding]]],
     (frozenset({"tar", "unzip", "cpio", "7z"}), _unpack_findings),
 )
 _WITH_RULES = frozenset(
-    SHELLS
-    | INTERPRETERS
-    | DISKS
-    | ROOT
-    | REACHING
-    | (OVERWRITES - READS)
-    | {name for programs, _ in _RULES for name in programs}
+    SHELLS | INTERPRETERS | DISKS | ROOT | REACHING | {name for programs, _ in _RULES for name in programs}
 )
 
 
