@@ -39,26 +39,22 @@ from core.policy.analysis.shell.parser import (
     read_line,
 )
 from core.policy.analysis.shell.rules import (
-    DECLARES,
-    NAMES_A_VARIABLE,
     array_index_finding,
     findings_in_command,
     has_rules,
     input_file_findings,
     redirection_findings,
 )
-from core.policy.analysis.shell.tables import DOWNLOADS
 from core.policy.analysis.shell.wrappers import MOST_INSIDE, innermost, wrapped_commands
 from core.policy.models import Finding
+from core.programs.catalog import is_a, named, program_of
+from core.programs.record import Kind
 from core.text import escape_hidden, shorten_middle
 
 MOST_FINDINGS = 40
 _DEEPEST = 3
 _LENGTHS_FOLLOWED, _ALWAYS_FOLLOWED = 6, 1_000
-# Programs other than shells that run the lines of their input.
-_RUN_LATER = frozenset({"at", "batch"})
-_SPLIT = frozenset({"read", "mapfile", "readarray"})
-_PRINTS = frozenset({"echo", "printf"})
+_DOWNLOADS = tuple(f"{name} " for name in named(Kind.DOWNLOADS))
 
 
 def findings_in_line(text: str, argument: str | None) -> list[Finding]:
@@ -180,7 +176,7 @@ class _LineAnalysis:
     def _call_findings(self, call: Call, texts: tuple[Word, ...]) -> Iterator[Finding]:
         for assignment in call.assignments:
             # With `IFS`, `read` only splits its own input.
-            if assignment.name != "IFS" or call.name not in _SPLIT:
+            if assignment.name != "IFS" or not is_a(call.name, Kind.SPLITS):
                 yield from self._variable_findings(assignment.name, assignment.value)
         pending = [(Call(call.words, call.start, call.end, (), texts, call.input_files), 0)]
         visited: set[tuple[int, int]] = set()
@@ -217,13 +213,13 @@ class _LineAnalysis:
         """The findings in the lines that a call gets in its words or as its input."""
         for line in _lines_in_options(call):
             yield from self._findings_inside(line)
-        for word in call.args if call.name in NAMES_A_VARIABLE else ():
+        for word in call.args if is_a(call.name, Kind.NAMES_VARIABLES) else ():
             if has_index(word):
                 yield from self._index_findings(word)
         for item in _declared_variables(call):
             if item.line is not None:
                 yield from self._findings_inside(item.line)
-        if (call.input_texts and call.name in _RUN_LATER) or _runs_input(call):
+        if (call.input_texts and is_a(call.name, Kind.RUNS_LATER)) or _runs_input(call):
             for text in call.input_texts:
                 yield from self._findings_inside(text)
 
@@ -262,7 +258,7 @@ class _LineAnalysis:
         self._budget.remaining -= len(line.written)
         if not line.known:
             self.programs.decided = False
-            downloads = any(f"{tool} " in line.written for tool in DOWNLOADS)
+            downloads = any(name in line.written for name in _DOWNLOADS)
             text = (
                 "Runs a download as a shell line"
                 if downloads
@@ -284,7 +280,7 @@ class _LineAnalysis:
         calls = sorted((call for call in line.calls if call.words), key=lambda call: call.start)
         starts = [call.start for call in calls]
         innermost_calls = [innermost(call) for call in calls]
-        downloads = [0, *accumulate(int(call.name in DOWNLOADS) for call in innermost_calls)]
+        downloads = [0, *accumulate(int(is_a(call.name, Kind.DOWNLOADS)) for call in innermost_calls)]
         stages = []
         for spans in line.pipelines:
             first = bisect_left(starts, spans[0][0])
@@ -315,7 +311,7 @@ class _LineAnalysis:
 
     def _download_findings(self, line: Line) -> Iterator[Finding]:
         calls = [inner for inner in map(innermost, line.calls) if inner.words]
-        if any(call.name in DOWNLOADS for call in calls):
+        if any(is_a(call.name, Kind.DOWNLOADS) for call in calls):
             for call in calls:
                 if runs_a_file(call):
                     text = "Runs a file in a line that also downloads"
@@ -371,16 +367,17 @@ def _lines_in_options(call: Call) -> Iterator[Word]:
         for item in table:
             if item.line is not None:
                 yield item.line
-    if call.name == "trap":
+    kinds = program_of(call.name).kinds
+    if Kind.TRAPS in kinds:
         yield from [word for word in call.args if word.text != "--"][:1]
-    elif call.name == "alias":
+    elif Kind.ALIASES in kinds:
         yield from (value for _, value, _ in assignments_in(call.args))
-    elif call.name in ("iex", "invoke-expression"):
+    elif Kind.EVALUATES in kinds:
         yield join_words(call.args)
 
 
 def _declared_variables(call: Call) -> Iterator[Embedded]:
-    if call.name in DECLARES:
+    if is_a(call.name, Kind.DECLARES):
         for name, value, _ in assignments_in(call.args):
             yield from embedded_in_variable(name, value)
 
@@ -402,10 +399,15 @@ def _printed_texts(line: Line) -> dict[int, tuple[Word, ...]]:
     for stages in line.pipelines:
         for before, after in pairwise(stages):
             call = calls.get(before[0])
-            if call is None or call.name not in _PRINTS or call.end != before[1] or after[0] not in calls:
+            if (
+                call is None
+                or not is_a(call.name, Kind.PRINTS)
+                or call.end != before[1]
+                or after[0] not in calls
+            ):
                 continue
             words = [word for word in call.args if not word.text.startswith("-")]
-            if call.name == "printf":
+            if is_a(call.name, Kind.PRINTS_FORMAT):
                 words = words[1:] if len(words) > 1 else words
             printed[after[0]] = (join_words(words), *calls[after[0]].input_texts)
     return printed

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from core.confusables import looks_plain, plain_look
 from core.fleet.models import Risk
-from core.policy.analysis.shell.options import read_options
+from core.policy.analysis.shell.options import options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import STARTUP, names_secrets
 from core.policy.analysis.urls import URL_INSIDE, findings_in_url
-from core.programs.record import takes
+from core.programs.catalog import is_a, program_of
+from core.programs.record import Kind, Sends
 
 _HOME = re.compile(r"^[\"']?\$(?:HOME|\{HOME\}|USERPROFILE)[\"']?")
 _VARIABLE_FIRST = re.compile(r"^[\"']?\$(?:\w+|\{\w+\})[\"']?/(?:\*|\.\*)?[\"']?$")
+# A text to be sent that names a file: `@file`, `field=@file`, `name@file`.
+_NAMES_A_FILE = re.compile(r"@|[^=]*[=@][@<]|[\w-]+@")
 _MOST_ADDRESSES = 5
 
 
@@ -33,8 +36,11 @@ def reach_findings(call: Call) -> Iterator[CommandFinding]:
         if names_secrets(path_in(word)):
             yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
     yield from _address_findings(call)
-    for names, rule in _RULES:
-        if call.name in names:
+    record = program_of(call.name)
+    if record.sends is not None:
+        yield from _transfer_findings(call, record.sends)
+    for kind, rule in _RULES:
+        if kind in record.kinds:
             yield from rule(call)
 
 
@@ -97,31 +103,13 @@ def _container_findings(call: Call) -> Iterator[CommandFinding]:
             yield CommandFinding("Gives a container a part of this computer", Risk.HIGH, word)
 
 
-_CURL = takes(
-    "-d -F -T -o -H -A -b -c -C -D -e -E -m -K -Q -r -t -u -U -w -x -X -y -Y -z --data --data-ascii "
-    "--data-binary --data-raw --data-urlencode --json --form --form-string --upload-file --output "
-    "--output-dir --header --request --user --user-agent --url --cookie --cookie-jar --proxy --max-time "
-    "--retry --write-out --cacert --cert --key"
-)
-_WGET = takes(
-    "-o -a -e -i -B -t -O -T -w -Q -P -U -l -A -R -D -I -X --post-file --post-data --body-file --body-data "
-    "--output-document --directory-prefix --input-file --header --user --password --user-agent --timeout"
-)
-_SENT_FILES = ("-T", "--upload-file", "--post-file", "--body-file")
-_SENT_TEXTS = ("-d", "--data", "--data-ascii", "--data-binary", "--data-urlencode", "--json", "-F", "--form")
-
-
-def _transfer_findings(call: Call) -> Iterator[CommandFinding]:
-    curl = call.name == "curl"
-    options = read_options(call.args, _CURL if curl else _WGET)
-    for option in options.options:
-        value = option.value.written[:200] if option.value is not None else ""
-        if option.name in ("--insecure", "--no-check-certificate") or (curl and option.name == "-k"):
+def _transfer_findings(call: Call, sends: Sends) -> Iterator[CommandFinding]:
+    for option in options_of(call).options:
+        if option.name in sends.unchecked:
             yield CommandFinding("Does not check who answers", Risk.MEDIUM, option.word)
-        elif option.value is None:
-            continue
-        elif (option.name in _SENT_FILES and (curl or len(option.name) > 2)) or (
-            curl and option.name in _SENT_TEXTS and re.match(r"@|[^=]*[=@][@<]|[\w-]+@", value)
+        elif option.value is not None and (
+            option.name in sends.files
+            or (option.name in sends.texts and _NAMES_A_FILE.match(option.value.written[:200]))
         ):
             yield CommandFinding("Sends a file to another computer", Risk.HIGH, option.value)
 
@@ -143,18 +131,17 @@ def _editor_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in the commands that an editor reads from its input."""
     if any(re.search(r"(?:^|\n|;)\s*[\d,.$%]*!", word.written) for word in call.input_texts):
         yield CommandFinding("May run commands from inside another program", Risk.HIGH, call.words[0])
-    elif call.name in ("ed", "ex") and call.input_texts:
+    elif is_a(call.name, Kind.LINE_EDITOR) and call.input_texts:
         yield CommandFinding("Changes files by the commands that it reads", Risk.MEDIUM, call.words[0])
 
 
-_RULES = (
-    (frozenset({"kill"}), _kill_findings),
-    (frozenset({"pkill", "killall", "skill", "taskkill"}), _kill_by_name_findings),
-    (frozenset({"docker", "podman", "nerdctl"}), _container_findings),
-    (frozenset({"curl", "wget", "http", "https"}), _transfer_findings),
-    (frozenset({"nc", "ncat", "netcat", "socat"}), _socket_findings),
-    (frozenset({"dig", "host", "nslookup", "ping", "drill"}), _lookup_findings),
-    (frozenset({"vim", "ex", "ed"}), _editor_findings),
+_RULES: tuple[tuple[Kind, Callable[[Call], Iterator[CommandFinding]]], ...] = (
+    (Kind.ENDS_BY_NUMBER, _kill_findings),
+    (Kind.ENDS_BY_NAME, _kill_by_name_findings),
+    (Kind.MOUNTS, _container_findings),
+    (Kind.SOCKETS, _socket_findings),
+    (Kind.LOOKS_UP, _lookup_findings),
+    (Kind.EDITOR, _editor_findings),
 )
-REACHING = frozenset(name for names, _ in _RULES for name in names)
-"""The programs with a rule in this module."""
+REACHING = frozenset(kind for kind, _ in _RULES)
+"""The kinds of programs with a rule in this module."""
