@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.programs.record import HIGH, MEDIUM, Program, language, program, wraps
 from core.programs.sentences import BUILDS, CONNECTS, HIDES, INSTALLS, RUNS_INSIDE, RUNS_LINE, SERVES
 
+SHELL_OPTIONS = "-C -O -o -S? -T? --command --init-command --init-file --rcfile"
 # A number, a pattern or an option after `+` only sets the line at which an editor starts.
 EDITOR_COMMANDS = (
     r"[+:]?:?!.*|-c|--cmd|-es|-S.*|\+:?(?!\d*$|/|\$|G$|set\b|normal! G)[a-z|].*",
@@ -14,16 +15,12 @@ EDITOR_COMMANDS = (
 
 # fmt: off
 LANGUAGES: tuple[Program, ...] = (
-    program("ash csh fish ksh mksh tcsh", kinds="shell",
-        options="-C -O -o -S? -T? --command --init-command --init-file --rcfile"),
-    program("bash dash sh zsh", aliases="rbash dbash", kinds="shell ordinary",
-        options="-C -O -o -S? -T? --command --init-command --init-file --rcfile"),
-    program("cmd", kinds="shell windows-shell"),
-    program("iex", kinds="shell evaluates",
-        options="-C -O -o -S? -T? --command --init-command --init-file --rcfile",
-        changes=[("", RUNS_LINE, HIGH)]),
-    program("powershell pwsh", kinds="shell windows-shell", each=[("(?i:-en?c?o?d?e?d?c?o?m?m?a?n?d?)",
-        "Runs a program that is written in code", HIGH)]),
+    program("ash csh fish ksh mksh tcsh", kinds="shell", options=SHELL_OPTIONS),
+    program("bash dash sh zsh", aliases="rbash dbash", kinds="shell ordinary", options=SHELL_OPTIONS),
+    program("cmd", kinds="shell windows-shell", options=SHELL_OPTIONS),
+    program("iex", kinds="shell evaluates", options=SHELL_OPTIONS, changes=[("", RUNS_LINE, HIGH)]),
+    program("powershell pwsh", kinds="shell windows-shell", options=SHELL_OPTIONS,
+        each=[("(?i:-en?c?o?d?e?d?c?o?m?m?a?n?d?)", "Runs a program that is written in code", HIGH)]),
     program(". source", kinds="sources"),
     program("awk", aliases="mawk nawk gawk original-awk bwk goawk", kinds="interpreter awk",
         options="-D? -d? -E -e -F -f -i -l -L? -o? -p? -v --assign --exec --field-separator --file "
