@@ -104,8 +104,11 @@ LANGUAGES: tuple[Program, ...] = (
     program("history", always=[("-c", HIDES, MEDIUM), ("HISTFILE", HIDES, MEDIUM)]),
     program("command", wraps=wraps(looks="-V -v"), asks="inside"),
     program("exec", options="-a", wraps=wraps(), asks="inside"),
-    program("coproc", wraps=wraps(after="{", open=True, sets=True)),
-    program("! do elif else if then until while {", wraps=wraps(sets=True)),
+    program("coproc", kinds="keyword", wraps=wraps(after="{", open=True, sets=True)),
+    # Where the grammar takes a compound command behind `time` or `coproc` for words, keywords begin a call.
+    program("! do elif else if then until while {", kinds="keyword", wraps=wraps(sets=True)),
+    program("done esac fi in }", kinds="keyword"),
+    program("case for function select", kinds="keyword before-a-name"),
     program("compgen complete", options="-A -F -G -o -P -S -W -X", runs="-C"),
 )
 # fmt: on

@@ -37,6 +37,8 @@ class Kind(StrEnum):
     ALIASES = "aliases"  # each `name=value` gives a name to a line
     EDITOR = "editor"  # its words and its input may contain commands for a shell
     LINE_EDITOR = "line-editor"  # changes files by the commands that it reads
+    KEYWORD = "keyword"  # a reserved word of the shell
+    BEFORE_A_NAME = "before-a-name"  # such a word, after which no program follows
     # Variables of the shell.
     NAMES_VARIABLES = "names-variables"  # reads words as names; a shell runs commands in an array's index
     SETS_VARIABLES = "sets-variables"  # all its words are names of variables that it sets

@@ -32,7 +32,7 @@ from core.policy.analysis.masking import (
     unquoted_findings,
 )
 from core.policy.analysis.shell.findings import MOST_FINDINGS, findings_in_line
-from core.policy.analysis.shell.tables import system_folder
+from core.policy.analysis.shell.places import system_folder
 from core.policy.analysis.shell.tool_arguments import (
     MOST_LINES,
     described_line_arguments,

@@ -14,7 +14,7 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell.embedded import Embedded
 from core.policy.analysis.shell.options import Options, options_of, read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word, join_words
-from core.policy.analysis.shell.tables import STARTUP, system_folder
+from core.policy.analysis.shell.places import STARTUP, system_folder
 from core.programs.catalog import is_a, program_of
 from core.programs.record import Kind, Language
 

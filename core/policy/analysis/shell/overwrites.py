@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from core.fleet.models import Risk
 from core.policy.analysis.shell.options import Options, options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
-from core.policy.analysis.shell.tables import HARMLESS_DEVICES
+from core.policy.analysis.shell.places import HARMLESS_DEVICES
 from core.programs.catalog import program_of
 from core.programs.record import Kind, Writes
 from core.text import short_line

@@ -20,7 +20,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from core.fleet.models import Risk
-from core.policy.analysis.shell.tables import common_name
+from core.programs.catalog import common_name
 
 LONGEST = 16_384
 MOST_SIGNS = 1_000
@@ -141,8 +141,7 @@ class Call:
     """A simple command: its words, the first of which is its name, and the variables set for it.
 
     `input_texts` are the texts of the line that it gets as input, `input_files` the files. `name` is the
-    program's common name (`core.policy.analysis.shell.tables.common_name`), "" if it is only known when the
-    line runs.
+    program's common name (`core.programs.catalog.common_name`), "" if it is only known when the line runs.
     """
 
     words: tuple[Word, ...]

@@ -9,7 +9,7 @@ from core.confusables import looks_plain, plain_look
 from core.fleet.models import Risk
 from core.policy.analysis.shell.options import options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
-from core.policy.analysis.shell.tables import STARTUP, names_secrets
+from core.policy.analysis.shell.places import STARTUP, names_secrets
 from core.policy.analysis.urls import URL_INSIDE, findings_in_url
 from core.programs.catalog import is_a, program_of
 from core.programs.record import Kind, Sends

@@ -25,6 +25,7 @@ from core.policy.analysis.shell.overwrites import (
     short_text,
 )
 from core.policy.analysis.shell.parser import Call, CommandFinding, Redirect, Word
+from core.policy.analysis.shell.places import EVERYTHING, HARMLESS_DEVICES, names_secrets, system_folder
 from core.policy.analysis.shell.reach import (
     REACHING,
     path_in,
@@ -32,7 +33,6 @@ from core.policy.analysis.shell.reach import (
     startup_file_findings,
     variable_deletion_findings,
 )
-from core.policy.analysis.shell.tables import EVERYTHING, HARMLESS_DEVICES, names_secrets, system_folder
 from core.policy.analysis.shell.wrappers import innermost, wrapped_commands
 from core.programs.catalog import common_name, is_a, named, program_of
 from core.programs.record import Kind
