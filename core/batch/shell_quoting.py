@@ -14,9 +14,9 @@ from enum import Enum
 from functools import lru_cache
 
 from core.policy.analysis.shell.databases import query_texts
-from core.policy.analysis.shell.findings import lines_inside
 from core.policy.analysis.shell.languages import programs_in
 from core.policy.analysis.shell.parser import Call, LineTooComplex, Word, read_line
+from core.policy.analysis.shell.walk import lines_inside
 from core.policy.analysis.shell.wrappers import innermost
 from core.programs.catalog import named, program_of
 from core.programs.record import Kind

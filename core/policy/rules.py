@@ -15,13 +15,13 @@ from pydantic import BeforeValidator, Field, model_validator
 from core.controls import PROGRAM_NAMES
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk, Tool
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
-from core.policy.analysis.shell.findings import Programs, programs_in_line
 from core.policy.analysis.shell.tool_arguments import (
     MOST_LINES,
     described_line_arguments,
     holds_line,
     shell_lines,
 )
+from core.policy.analysis.shell.walk import Programs, programs_in_line
 from core.policy.constraints import Constraint, UnknownPath
 from core.policy.models import Answer, Moment
 from core.policy.zones import machine_zone, zone_named

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.fleet.models import Risk
-from core.policy.analysis.shell import findings
-from core.policy.analysis.shell.findings import findings_in_line
+from core.policy.analysis.shell import walk
 from core.policy.analysis.shell.parser import LONGEST, MOST_SIGNS, Line, read_line
+from core.policy.analysis.shell.walk import findings_in_line
 from core.policy.analysis.shell.wrappers import MOST_INSIDE
 from core.programs.catalog import RECORDS
 from core.programs.record import Kind
@@ -207,7 +207,7 @@ def test_all_lines_inside_a_line_are_together_in_proportion_to_it(
         read.append(len(text))
         return read_line(text)
 
-    monkeypatch.setattr(findings, "read_line", counted)
+    monkeypatch.setattr(walk, "read_line", counted)
     signs = max(sum(not sign.isalnum() and not sign.isspace() for sign in piece), 1)
     line = piece * min(LONGEST // len(piece), MOST_SIGNS // signs)
     findings_in_line(line, "command")

@@ -10,7 +10,7 @@ from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Risk
 from core.policy.analysis.call_analysis import findings_in_call
-from core.policy.analysis.shell.findings import findings_in_line
+from core.policy.analysis.shell.walk import findings_in_line
 from core.programs.record import takes
 
 OVERWRITES = [

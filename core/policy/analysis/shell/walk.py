@@ -1,4 +1,4 @@
-"""Finds the effects of a shell line, each with its risk.
+"""Walks through a shell line, and the lines inside it, and collects the findings of their commands.
 
 Findings only raise a risk, so the analysis reports too much rather than too little: a word that is only known
 when the line runs counts as the worst value that it may have, and a part that cannot be parsed is a finding.
@@ -6,7 +6,7 @@ when the line runs counts as the worst value that it may have, and a part that c
 The analysis follows the lines inside a line: for a shell, for a wrapper such as `ssh` or `watch`, in an
 option, a variable or a program of another language. Their findings mark their place in the outer line. More
 than `_DEEPEST` nested lines, or more than `MOST_INSIDE` wrappers around a command, are a finding and are not
-followed. The rules of a program are looked up by its name, so that the time is proportional to the line.
+followed. The record of a program is looked up by its name, so that the time is proportional to the line.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class _LineAnalysis:
         self._argument = argument
         self._depth = depth
         self._budget = budget or _Budget(_LENGTHS_FOLLOWED * len(text) + _ALWAYS_FOLLOWED)
-        # The nested lines followed so far: a line that two tables know is read once.
+        # The nested lines followed so far: a line that two rules find is read once.
         self._followed: set[tuple[int, int, str]] = set()
         # Their texts, and those of the lines inside of them.
         self.inside: list[str] = []
