@@ -28,7 +28,6 @@ from core.policy.analysis.built_in_tools import (
 )
 from core.policy.analysis.shell.parser import Line, LineTooComplex, Word, read_line
 from core.policy.analysis.shell.wrappers import innermost
-from core.programs.catalog import is_a, program_of
 from core.programs.record import Kind
 from core.statements import Request
 from core.text import short_line
@@ -102,11 +101,11 @@ def _calls_for_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Helpe
         if redirect.target.known and (path := _absolute(redirect.target.text, folder)):
             yield _read_call(path)
     for call in map(innermost, line.calls):
-        if is_a(call.name, Kind.ENDS):
+        if call.program.is_a(Kind.ENDS):
             for word in call.args:
                 if word.known and re.fullmatch(r"[A-Za-z][\w.-]*", word.text):
                     yield _processes_call(word.text)
-        elif is_a(call.name, Kind.SHELL, Kind.INTERPRETER):
+        elif call.program.is_a(Kind.SHELL, Kind.INTERPRETER):
             first = next((word for word in call.args if word.known), None)
             if first and not first.text.startswith("-") and (path := _absolute(first.text, folder)):
                 yield _read_call(path)
@@ -116,10 +115,10 @@ def _calls_for_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Helpe
 def _written_words(line: Line) -> Iterator[Word]:
     """The arguments that deleting and writing programs act on; deletions first."""
     calls = [call for call in map(innermost, line.calls) if call.words]
-    for call in sorted(calls, key=lambda item: not is_a(item.name, Kind.DELETES)):
+    for call in sorted(calls, key=lambda item: not item.program.is_a(Kind.DELETES)):
         operands = [word for word in call.args if not word.source.startswith("-")]
-        kinds = program_of(call.name).kinds
-        if not kinds.isdisjoint((Kind.WRITES_OPERANDS, Kind.DELETES)):
+        kinds = call.program.kinds
+        if call.program.is_a(Kind.WRITES_OPERANDS, Kind.DELETES):
             # The first argument may be a mode or an owner, not a path.
             yield from operands[1:] if Kind.RIGHTS_FIRST in kinds else operands
         elif Kind.WRITES_LAST in kinds:
@@ -159,7 +158,7 @@ def _own_variables(line: Line) -> set[str]:
     variables = {name for call in line.calls for name in call.assigned}
     variables |= {*line.loop_variables, *(assignment.name for assignment in line.assignments)}
     for call in line.calls:
-        if is_a(call.name, Kind.DECLARES, Kind.SETS_VARIABLES):
+        if call.program.is_a(Kind.DECLARES, Kind.SETS_VARIABLES):
             variables.update(word.source.partition("=")[0] for word in call.args)
     return variables
 

@@ -48,11 +48,6 @@ def program_of(name: str) -> Program:
     )
 
 
-def is_a(name: str, *kinds: Kind) -> bool:
-    """Whether a program is of one of these kinds, by its common name."""
-    return not program_of(name).kinds.isdisjoint(kinds)
-
-
 def named(kind: Kind) -> Iterator[str]:
     """The common names of the programs of this kind."""
     return (name for name, record in PROGRAMS.items() if kind in record.kinds)

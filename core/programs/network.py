@@ -112,7 +112,7 @@ NETWORK: tuple[Program, ...] = (
     program("rlogin rpcclient rsh smbclient telnet tftp", changes=[("", CONNECTS, MEDIUM)], asks="network"),
     program("mosh", options="-p --port --predict --ssh", changes=[("", CONNECTS, MEDIUM)],
         wraps=wraps(1, after="--", shell=True)),
-    program("autossh", options="-B -b -c -D -E -e -i -J -L -l -M -m -O -P -p -Q -R -S -W -w", runs=SSH_RUNS,
+    program("autossh", options="-B -b -c -D -E -e -i -J -L -l -M -m -O -P -p -R -S -W -w", runs=SSH_RUNS,
         loads="-F -I", changes=[("", CONNECTS, MEDIUM)], wraps=wraps(1, shell=True)),
     program("mail mailx msmtp s-nail sendmail swaks", changes=[("", "Sends mail over the network", MEDIUM)]),
     program("mutt neomutt", options="-a -b -c -i -s", runs="-e", loads="-F",

@@ -93,6 +93,9 @@ class Kind(StrEnum):
     MAY_SHOW_OWNERS = "may-show-owners"  # does so with -l or -o
     LISTS_INSTALLED = "lists-installed"  # with `list --installed`, reads only its own files
 
+    # Each command of a line is looked up by a dozen kinds, and the hash of an enum is written in Python.
+    __hash__ = str.__hash__
+
 
 class Asks(StrEnum):
     """A part of the machine that a program asks for, and that a sandbox may hide."""
@@ -284,6 +287,10 @@ class Program:
     sends: Sends | None = None
     asks: Asks = Asks.ANYTHING
     subcommands: tuple[Program, ...] = ()
+
+    def is_a(self, *kinds: Kind) -> bool:
+        """Whether the program is of one of these kinds."""
+        return not self.kinds.isdisjoint(kinds)
 
     def subcommand(self, name: str) -> Program | None:
         """The subcommand of this name."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from core.fleet.models import Risk
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
-from core.programs.catalog import RECORDS, program_of
+from core.programs.catalog import RECORDS
 from core.programs.record import Effect, Program
 
 _HELP = re.compile(r"--help|--version")
@@ -60,7 +60,7 @@ _EFFECTS = {name: effects for record in RECORDS for effects in [_Effects.of(reco
 
 
 def _effects_of(call: Call) -> _Effects:
-    names = program_of(call.name).names
+    names = call.program.names
     return _EFFECTS[names[0]] if names else _NONE
 
 

@@ -11,7 +11,6 @@ from core.policy.analysis.shell.languages import program_write_finding
 from core.policy.analysis.shell.options import options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.sql import findings_in_query
-from core.programs.catalog import program_of
 from core.programs.record import Client, Kind
 
 _REDIS_CRITICAL = frozenset("flushall flushdb shutdown".split())
@@ -32,7 +31,7 @@ _MOST_TEXTS = 50
 
 def client_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in the queries and commands that a client runs."""
-    record = program_of(call.name)
+    record = call.program
     if Kind.REDIS in record.kinds:
         yield from _redis_findings(call)
     elif Kind.MONGO in record.kinds:
@@ -43,7 +42,7 @@ def client_findings(call: Call) -> Iterator[CommandFinding]:
 
 def client_lines(call: Call) -> Iterator[Embedded]:
     """The shell lines in the commands that a client runs."""
-    client = program_of(call.name).client
+    client = call.program.client
     for text in query_texts(call):
         yield from (item for item in _client_commands(client, text) if isinstance(item, Embedded))
 
@@ -64,7 +63,7 @@ def _sql_findings(call: Call, client: Client) -> Iterator[CommandFinding]:
 
 def query_texts(call: Call) -> list[Word]:
     """The texts that a client runs: values of options, operands with blanks or commands, and input."""
-    client = program_of(call.name).client
+    client = call.program.client
     if client is None:
         return []
     options = options_of(call)

@@ -35,7 +35,7 @@ _AFTER_SETTING = re.compile(r"[\w:]*[\s=]+")
 
 def embedded_in_options(call: Call) -> Iterator[Embedded]:
     """The programs and files that the options of a call run or load."""
-    record = program_of(call.name)
+    record = call.program
     if not (record.runs or record.loads):
         return
     args = _unbundled(call, record) if Kind.TAR in record.kinds else call.args

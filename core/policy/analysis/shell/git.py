@@ -9,7 +9,6 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell.embedded import Embedded, embedded_command, without_pipe_sign
 from core.policy.analysis.shell.options import Options, read_options
 from core.policy.analysis.shell.parser import Call, Word, join_words
-from core.programs.catalog import program_of
 from core.programs.record import Kind, Program
 
 # Settings of git whose value is a command, from git-config(1); `!` before an alias or helper is for a shell.
@@ -35,7 +34,7 @@ _CONFIG_READS = (
 
 def embedded_in_git(call: Call) -> Iterator[Embedded]:
     """The programs that git runs by its options, its subcommands, and settings by `-c` or `git config`."""
-    record = program_of(call.name)
+    record = call.program
     if Kind.GIT not in record.kinds:
         return
     options = read_options(call.args, record.options, stop=True)

@@ -15,7 +15,6 @@ from core.policy.analysis.shell.embedded import Embedded
 from core.policy.analysis.shell.options import Options, options_of, read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word, join_words
 from core.policy.analysis.shell.places import STARTUP, system_folder
-from core.programs.catalog import is_a, program_of
 from core.programs.record import Kind, Language
 
 _OUTSIDE = re.compile(r"(?:\.{1,2}|~|/tmp|/var/tmp|/dev/shm)/")
@@ -26,7 +25,7 @@ _CODE_MODULES = frozenset("timeit code pdb trace runpy cprofile profile idlelib 
 
 def program_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in a call of a shell or an interpreter."""
-    record = program_of(call.name)
+    record = call.program
     if Kind.SHELL in record.kinds:
         yield from _shell_findings(call)
     elif Kind.AWK in record.kinds:
@@ -55,7 +54,7 @@ def _language_findings(call: Call, language: Language) -> Iterator[CommandFindin
 
 def shell_line(call: Call) -> Word | None:
     """The line that a shell gets with `-c` or a similar option; None if there is none."""
-    if is_a(call.name, Kind.WINDOWS_SHELL):
+    if call.program.is_a(Kind.WINDOWS_SHELL):
         signs = ("/c", "/k", "/r", "-c", "-command", "--command")
         for place, word in enumerate(call.args):
             if word.text.casefold() in signs and call.args[place + 1 :]:
@@ -69,9 +68,9 @@ def shell_line(call: Call) -> Word | None:
 
 def reads_its_program(call: Call) -> bool:
     """Whether a shell or interpreter gets no program in its arguments, so that it runs its input."""
-    record = program_of(call.name)
+    record = call.program
     kinds = record.kinds
-    if not kinds.isdisjoint((Kind.ROOT, Kind.REMOTE_SHELL)):
+    if record.is_a(Kind.ROOT, Kind.REMOTE_SHELL):
         # Without a command these start a shell; only then does `innermost` return them.
         return not any(
             re.fullmatch(r"-\w*[clvVeK]|--(?:list|validate|version|help|command.*|edit)", w.text)
@@ -99,7 +98,7 @@ def reads_its_program(call: Call) -> bool:
 
 def runs_a_file(call: Call) -> bool:
     """Whether a call runs a script file or a program outside the system folders."""
-    record = program_of(call.name)
+    record = call.program
     if Kind.SHELL in record.kinds:
         options = _shell_options(call)
         return bool(options.operands) and not options.has("-c", "-n") and shell_line(call) is None
@@ -115,7 +114,7 @@ def runs_a_file(call: Call) -> bool:
 def _shell_options(call: Call) -> Options:
     # `+x` switches an option off; it is no operand.
     words = tuple(word for word in call.args if not re.match(r"\+\w", word.written))
-    return read_options(words, program_of(call.name).options, stop=True)
+    return read_options(words, call.program.options, stop=True)
 
 
 def _reads_input(word: Word) -> bool:
@@ -394,7 +393,7 @@ def _line_end(text: str, at: int) -> int:
 
 def programs_in(call: Call) -> list[Word]:
     """The words of a call that are programs in another language than the shell's."""
-    record = program_of(call.name)
+    record = call.program
     if Kind.AWK in record.kinds:
         return _awk_programs(call)
     if Kind.SED in record.kinds:
@@ -408,7 +407,7 @@ def programs_in(call: Call) -> list[Word]:
 
 def program_lines(call: Call) -> Iterator[Embedded]:
     """The shell lines in the arguments of a shell and in awk and sed programs."""
-    kinds = program_of(call.name).kinds
+    kinds = call.program.kinds
     if Kind.SHELL in kinds:
         line = shell_line(call)
         if line is not None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from core.policy.analysis.shell.parser import Call, Word
-from core.programs.catalog import program_of
 from core.programs.record import Takes
 
 _SHORTEST_CUT = 5
@@ -45,7 +44,7 @@ class Options:
 
 def options_of(call: Call, *, stop: bool = False) -> Options:
     """The options and operands of a call, by the record of its program."""
-    record = program_of(call.name)
+    record = call.program
     return read_options(call.args, record.options, stop=stop, single=record.single)
 
 

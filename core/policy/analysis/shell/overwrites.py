@@ -14,7 +14,6 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell.options import Options, options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.places import HARMLESS_DEVICES
-from core.programs.catalog import program_of
 from core.programs.record import Kind, Writes
 from core.text import short_line
 
@@ -24,12 +23,13 @@ _DELETES_SOURCES = "Deletes the files that it packs"
 
 def overwrite_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in the files that a call overwrites."""
-    record = program_of(call.name)
+    record = call.program
     if record.writes is not None:
         yield from _written_findings(call, record.writes)
-    for kind, rule in _RULES:
-        if kind in record.kinds:
-            yield from rule(call)
+    if not record.kinds.isdisjoint(OVERWRITING):
+        for kind, rule in _RULES:
+            if kind in record.kinds:
+                yield from rule(call)
 
 
 def file_write_findings(word: Word, appends: bool = False) -> Iterator[CommandFinding]:
@@ -121,7 +121,7 @@ def _tar_findings(call: Call) -> Iterator[CommandFinding]:
     first = call.args[0] if call.args else None
     if first is not None and first.known and re.fullmatch(r"[A-Za-z]+", first.text):
         # Without a dash, the values of the letters follow them in the same order.
-        with_value = program_of(call.name).options.values
+        with_value = call.program.options.values
         values = iter(call.args[1:])
         for letter in first.text:
             letters.add(f"-{letter}")

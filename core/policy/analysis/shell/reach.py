@@ -11,7 +11,6 @@ from core.policy.analysis.shell.options import options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.places import STARTUP, names_secrets
 from core.policy.analysis.urls import URL_INSIDE, findings_in_url
-from core.programs.catalog import is_a, program_of
 from core.programs.record import Kind, Sends
 
 _HOME = re.compile(r"^[\"']?\$(?:HOME|\{HOME\}|USERPROFILE)[\"']?")
@@ -36,12 +35,13 @@ def reach_findings(call: Call) -> Iterator[CommandFinding]:
         if names_secrets(path_in(word)):
             yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
     yield from _address_findings(call)
-    record = program_of(call.name)
+    record = call.program
     if record.sends is not None:
         yield from _transfer_findings(call, record.sends)
-    for kind, rule in _RULES:
-        if kind in record.kinds:
-            yield from rule(call)
+    if not record.kinds.isdisjoint(REACHING):
+        for kind, rule in _RULES:
+            if kind in record.kinds:
+                yield from rule(call)
 
 
 def startup_file_findings(word: Word) -> Iterator[CommandFinding]:
@@ -131,7 +131,7 @@ def _editor_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in the commands that an editor reads from its input."""
     if any(re.search(r"(?:^|\n|;)\s*[\d,.$%]*!", word.written) for word in call.input_texts):
         yield CommandFinding("May run commands from inside another program", Risk.HIGH, call.words[0])
-    elif is_a(call.name, Kind.LINE_EDITOR) and call.input_texts:
+    elif call.program.is_a(Kind.LINE_EDITOR) and call.input_texts:
         yield CommandFinding("Changes files by the commands that it reads", Risk.MEDIUM, call.words[0])
 
 

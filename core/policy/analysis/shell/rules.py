@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
 
 from core.fleet.models import Risk
@@ -34,7 +35,7 @@ from core.policy.analysis.shell.reach import (
     variable_deletion_findings,
 )
 from core.policy.analysis.shell.wrappers import innermost, wrapped_commands
-from core.programs.catalog import common_name, is_a, named, program_of
+from core.programs.catalog import common_name, named, program_of
 from core.programs.record import Kind
 
 _DOWNLOADS = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, named(Kind.DOWNLOADS))))})\b")
@@ -58,9 +59,8 @@ def findings_in_command(call: Call) -> Iterator[CommandFinding]:
     kinds = program_of(name).kinds
     if Kind.ROOT in kinds:
         yield CommandFinding("Runs as root", Risk.HIGH, first)
-    for kind, rule in _RULES:
-        if kind in kinds:
-            yield from rule(call)
+    for rule in _rules_for(kinds):
+        yield from rule(call)
     yield from word_findings(call)
     yield from change_findings(call)
     yield from overwrite_findings(call)
@@ -98,7 +98,7 @@ def array_index_finding(word: Word) -> CommandFinding:
 def _delete_findings(call: Call) -> Iterator[CommandFinding]:
     first = call.words[0]
     targets = _operands(call)
-    recursive = not is_a(call.name, Kind.ONLY_EMPTY) and _has(
+    recursive = not call.program.is_a(Kind.ONLY_EMPTY) and _has(
         call, "rR", ("--recursive", "-recurse", "-r", "/s")
     )
     if any(not arg.known and arg.text[:1] in ("", "-") and arg.source[:1] == "$" for arg in call.args):
@@ -144,18 +144,18 @@ def _search_findings(call: Call) -> Iterator[CommandFinding]:
 
 def _input_command_findings(call: Call) -> Iterator[CommandFinding]:
     inner = innermost(call)
-    if is_a(inner.name, Kind.DELETES):
+    if inner.program.is_a(Kind.DELETES):
         yield CommandFinding("What is deleted comes from another command", Risk.HIGH, inner.words[0])
-    elif is_a(inner.name, Kind.ENDS):
+    elif inner.program.is_a(Kind.ENDS):
         yield CommandFinding("Which process it ends comes from another command", Risk.HIGH, inner.words[0])
-    elif is_a(inner.name, Kind.SHELL) and any(word.text == "{}" for word in inner.args):
+    elif inner.program.is_a(Kind.SHELL) and any(word.text == "{}" for word in inner.args):
         yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, inner.words[0])
     wrapped = wrapped_commands(call)
-    if is_a(call.name, Kind.RUNS_INPUT) and not (wrapped.calls or wrapped.lines):
+    if call.program.is_a(Kind.RUNS_INPUT) and not (wrapped.calls or wrapped.lines):
         yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
     for line in wrapped.lines:
         first = re.match(r"\s*(?:\S*/)?(\w+)", line.written)
-        if first and is_a(common_name(first[1]), Kind.DELETES):
+        if first and program_of(common_name(first[1])).is_a(Kind.DELETES):
             yield CommandFinding("What is deleted comes from another command", Risk.HIGH, line)
         elif "{}" in line.written.split(None, 1)[:1]:
             yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, line)
@@ -168,7 +168,7 @@ def _kill_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if not word.known:
             yield CommandFinding("Which process it ends is only known when it runs", Risk.HIGH, word)
-        elif is_a(call.name, Kind.ENDS_BY_NAME) and word.text in ("-F", "--pidfile"):
+        elif call.program.is_a(Kind.ENDS_BY_NAME) and word.text in ("-F", "--pidfile"):
             yield CommandFinding("Which process it ends is read from a file when it runs", Risk.HIGH, word)
 
 
@@ -198,7 +198,7 @@ def _script_findings(call: Call) -> Iterator[CommandFinding]:
             if _DOWNLOADS.search(word.source):
                 yield CommandFinding("Runs a download as a shell script", Risk.CRITICAL, word)
             yield CommandFinding("Runs what another command writes; it is not in the line", Risk.HIGH, word)
-    if is_a(call.name, Kind.SOURCES):
+    if call.program.is_a(Kind.SOURCES):
         if call.input_texts:
             yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
         yield CommandFinding("Runs another file's lines", Risk.MEDIUM, call.words[0])
@@ -219,7 +219,7 @@ def _tar_findings(call: Call) -> Iterator[CommandFinding]:
 
 def _unpack_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in the folder into which an archive is unpacked."""
-    for word in _output_words(call, program_of(call.name).kinds):
+    for word in _output_words(call, call.program.kinds):
         path = _path_in_option(word)
         if path and re.fullmatch(r"/+\.?", path):
             yield CommandFinding("Unpacks or writes files anywhere below /", Risk.HIGH, word)
@@ -239,11 +239,21 @@ _RULES: tuple[tuple[Kind, Callable[[Call], Iterator[CommandFinding]]], ...] = (
     (Kind.TAR, _tar_findings),
     (Kind.UNPACKS, _unpack_findings),
 )
+
+
+@cache
+def _rules_for(kinds: frozenset[Kind]) -> tuple[Callable[[Call], Iterator[CommandFinding]], ...]:
+    """The rules for programs of these kinds; there are as many sets of kinds as the records have."""
+    return tuple(rule for kind, rule in _RULES if kind in kinds)
+
+
 _WITH_RULES = frozenset({Kind.INTERPRETER, Kind.ROOT, *OVERWRITING, *REACHING, *(kind for kind, _ in _RULES)})
 
 
 def _system_folder_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in the paths that a writing command names."""
+    if call.program.kinds.isdisjoint(_WRITING):
+        return
     targets = _write_targets(call)
     if targets and is_read_only(call):
         return
@@ -259,9 +269,9 @@ def _system_folder_findings(call: Call) -> Iterator[CommandFinding]:
 
 def _write_targets(call: Call) -> list[Word]:
     """The words of a call that may name what it writes."""
-    kinds, args = program_of(call.name).kinds, call.args
-    words = [word for word in args if not word.text.startswith("-") or "=" in word.text]
-    if not kinds.isdisjoint((Kind.WRITES_OPERANDS, Kind.DELETES, Kind.LINE_EDITOR)):
+    kinds = call.program.kinds
+    words = [word for word in call.args if not word.text.startswith("-") or "=" in word.text]
+    if call.program.is_a(Kind.WRITES_OPERANDS, Kind.DELETES, Kind.LINE_EDITOR):
         return words
     if Kind.WRITES_IN_PLACE in kinds and _has(call, "i", ("--in-place",)):
         return words
@@ -277,6 +287,10 @@ def _path_in_option(word: Word) -> str:
     return word.text.split("=", 1)[-1] if word.text.startswith(("-", "of=")) else word.text
 
 
+_WITH_OUTPUT_OPTION = frozenset({Kind.OUTPUT_OPTION, Kind.DOWNLOADS})
+_WRITING = _WITH_OUTPUT_OPTION | {
+    Kind.WRITES_OPERANDS, Kind.WRITES_LAST, Kind.WRITES_IN_PLACE, Kind.DELETES, Kind.LINE_EDITOR,
+}  # fmt: skip
 _OUTPUT_OPTION = re.compile(
     r"-\w*[CdoOP]|--(?:directory|output|output-document|directory-prefix|output-dir)|-out|-keyout"
 )
@@ -284,7 +298,7 @@ _OUTPUT_OPTION = re.compile(
 
 def _output_words(call: Call, kinds: frozenset[Kind]) -> list[Word]:
     """The words after an output option, for programs that may also read from system folders."""
-    if kinds.isdisjoint((Kind.OUTPUT_OPTION, Kind.DOWNLOADS)):
+    if kinds.isdisjoint(_WITH_OUTPUT_OPTION):
         return []
     args = call.args
     after = [

@@ -47,7 +47,7 @@ from core.policy.analysis.shell.rules import (
 )
 from core.policy.analysis.shell.wrappers import MOST_INSIDE, innermost, wrapped_commands
 from core.policy.models import Finding
-from core.programs.catalog import is_a, named, program_of
+from core.programs.catalog import named
 from core.programs.record import Kind
 from core.text import escape_hidden, shorten_middle
 
@@ -176,7 +176,7 @@ class _LineAnalysis:
     def _call_findings(self, call: Call, texts: tuple[Word, ...]) -> Iterator[Finding]:
         for assignment in call.assignments:
             # With `IFS`, `read` only splits its own input.
-            if assignment.name != "IFS" or not is_a(call.name, Kind.SPLITS):
+            if assignment.name != "IFS" or not call.program.is_a(Kind.SPLITS):
                 yield from self._variable_findings(assignment.name, assignment.value)
         pending = [(Call(call.words, call.start, call.end, (), texts, call.input_files), 0)]
         visited: set[tuple[int, int]] = set()
@@ -213,13 +213,13 @@ class _LineAnalysis:
         """The findings in the lines that a call gets in its words or as its input."""
         for line in _lines_in_options(call):
             yield from self._findings_inside(line)
-        for word in call.args if is_a(call.name, Kind.NAMES_VARIABLES) else ():
+        for word in call.args if call.program.is_a(Kind.NAMES_VARIABLES) else ():
             if has_index(word):
                 yield from self._index_findings(word)
         for item in _declared_variables(call):
             if item.line is not None:
                 yield from self._findings_inside(item.line)
-        if (call.input_texts and is_a(call.name, Kind.RUNS_LATER)) or _runs_input(call):
+        if (call.input_texts and call.program.is_a(Kind.RUNS_LATER)) or _runs_input(call):
             for text in call.input_texts:
                 yield from self._findings_inside(text)
 
@@ -280,7 +280,7 @@ class _LineAnalysis:
         calls = sorted((call for call in line.calls if call.words), key=lambda call: call.start)
         starts = [call.start for call in calls]
         innermost_calls = [innermost(call) for call in calls]
-        downloads = [0, *accumulate(int(is_a(call.name, Kind.DOWNLOADS)) for call in innermost_calls)]
+        downloads = [0, *accumulate(int(call.program.is_a(Kind.DOWNLOADS)) for call in innermost_calls)]
         stages = []
         for spans in line.pipelines:
             first = bisect_left(starts, spans[0][0])
@@ -311,7 +311,7 @@ class _LineAnalysis:
 
     def _download_findings(self, line: Line) -> Iterator[Finding]:
         calls = [inner for inner in map(innermost, line.calls) if inner.words]
-        if any(is_a(call.name, Kind.DOWNLOADS) for call in calls):
+        if any(call.program.is_a(Kind.DOWNLOADS) for call in calls):
             for call in calls:
                 if runs_a_file(call):
                     text = "Runs a file in a line that also downloads"
@@ -367,7 +367,7 @@ def _lines_in_options(call: Call) -> Iterator[Word]:
         for item in table:
             if item.line is not None:
                 yield item.line
-    kinds = program_of(call.name).kinds
+    kinds = call.program.kinds
     if Kind.TRAPS in kinds:
         yield from [word for word in call.args if word.text != "--"][:1]
     elif Kind.ALIASES in kinds:
@@ -377,7 +377,7 @@ def _lines_in_options(call: Call) -> Iterator[Word]:
 
 
 def _declared_variables(call: Call) -> Iterator[Embedded]:
-    if is_a(call.name, Kind.DECLARES):
+    if call.program.is_a(Kind.DECLARES):
         for name, value, _ in assignments_in(call.args):
             yield from embedded_in_variable(name, value)
 
@@ -401,13 +401,13 @@ def _printed_texts(line: Line) -> dict[int, tuple[Word, ...]]:
             call = calls.get(before[0])
             if (
                 call is None
-                or not is_a(call.name, Kind.PRINTS)
+                or not call.program.is_a(Kind.PRINTS)
                 or call.end != before[1]
                 or after[0] not in calls
             ):
                 continue
             words = [word for word in call.args if not word.text.startswith("-")]
-            if is_a(call.name, Kind.PRINTS_FORMAT):
+            if call.program.is_a(Kind.PRINTS_FORMAT):
                 words = words[1:] if len(words) > 1 else words
             printed[after[0]] = (join_words(words), *calls[after[0]].input_texts)
     return printed

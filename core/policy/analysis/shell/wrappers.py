@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from core.policy.analysis.shell.options import options_at, read_options
 from core.policy.analysis.shell.parser import Assignment, Call, Word, join_words
-from core.programs.catalog import program_of
 from core.programs.record import Kind, Takes, Wraps
 
 MOST_INSIDE = 12
@@ -45,7 +44,7 @@ class _Entry(NamedTuple):
 def wrapped_commands(call: Call) -> WrappedCommands:
     """The commands in the words of a call; empty if it is no wrapper."""
     wrapped = WrappedCommands([], [], [], [])
-    record = program_of(call.name)
+    record = call.program
     if Kind.SEARCHES in record.kinds and record.wraps is not None:
         _collect_search_commands(call, record.wraps.after, wrapped)
     elif (entry := _entry(call)) is not None:
@@ -66,7 +65,7 @@ def innermost(call: Call) -> Call:
         inner = wrapped_commands(call).calls
         if not inner:
             # Without a command these start a shell, as root or on another computer, which runs its input.
-            starts_shell = not program_of(call.name).kinds.isdisjoint((Kind.ROOT, Kind.REMOTE_SHELL))
+            starts_shell = call.program.is_a(Kind.ROOT, Kind.REMOTE_SHELL)
             return call if starts_shell else call.inside(())
         call = inner[0]
     return call
@@ -74,7 +73,7 @@ def innermost(call: Call) -> Call:
 
 def _entry(call: Call) -> _Entry | None:
     """How a call runs a command, None if it does not, or if it is a search, which runs one for each file."""
-    record = program_of(call.name)
+    record = call.program
     if record.subcommands:
         for place, word in enumerate(call.args[:_VERB_WITHIN]):
             verb = record.subcommand(word.text)
