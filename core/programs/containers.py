@@ -25,6 +25,7 @@ CONTAINERS = (
 )
 
 CONTAINER_TOOLS: tuple[Program, ...] = (
+    # Containers and clusters.
     program("crictl docker nerdctl podman", aliases="docker-compose=docker podman-compose=podman",
         kinds="mounts", changes=CONTAINERS,
         reads=[("ps|images|logs|inspect|version|info|stats|top|port|history|diff|events|ls|search|config|"
@@ -44,14 +45,6 @@ CONTAINER_TOOLS: tuple[Program, ...] = (
             program("exec", options="-e -u -w --detach-keys --env --env-file --index --user --workdir",
                 wraps=wraps(1, open=True))
         ]),
-    program("ansible-playbook ansible-pull cap cfengine chef-client chef-solo fab puppet salt-call salt-ssh",
-        changes=[("", ALL_HOSTS, HIGH)]),
-    program("incus lxc", changes=[*CONTAINERS, STOPS_MACHINES],
-        reads=[("list|ls|info|dominfo|domstate|version|show|net-list|pool-list|dumpxml", "")],
-        subcommands=[
-            program("exec shell", options="--cwd --env --group --mode --user",
-                wraps=wraps(1, after="--", open=True))
-        ]),
     program("k3s kubectl oc", changes=CONTAINERS,
         reads=[("get|describe|logs|explain|version|api-resources|api-versions|top|cluster-info|diff|auth|"
         "view|current-context|events",
@@ -65,16 +58,30 @@ CONTAINER_TOOLS: tuple[Program, ...] = (
                 wraps=wraps(after="--", only=True)),
             program("debug", options="-n --image --namespace", wraps=wraps(after="--", only=True))
         ]),
-    program("virsh", changes=[*CONTAINERS, STOPS_MACHINES],
-        reads=[("list|ls|info|dominfo|domstate|version|show|net-list|pool-list|dumpxml", "")],
-        asks="services"),
+    program("helm", changes=CONTAINERS,
+        reads=[("list|ls|status|get|history|show|search|template|version|lint|env",
+        "install|upgrade|rollback|uninstall|delete|push|pull|repo|plugin")]),
     program("terraform tofu", changes=CONTAINERS,
         reads=[("plan|show|validate|version|output|providers|graph|fmt|-version",
         "apply|destroy|import|taint|untaint|push|rm|mv|init|-destroy|replace-provider|force-unlock|"
         "console")]),
-    program("helm", changes=CONTAINERS,
-        reads=[("list|ls|status|get|history|show|search|template|version|lint|env",
-        "install|upgrade|rollback|uninstall|delete|push|pull|repo|plugin")]),
+    program("incus lxc", changes=[*CONTAINERS, STOPS_MACHINES],
+        reads=[("list|ls|info|dominfo|domstate|version|show|net-list|pool-list|dumpxml", "")],
+        subcommands=[
+            program("exec shell", options="--cwd --env --group --mode --user",
+                wraps=wraps(1, after="--", open=True))
+        ]),
+    program("virsh", changes=[*CONTAINERS, STOPS_MACHINES],
+        reads=[("list|ls|info|dominfo|domstate|version|show|net-list|pool-list|dumpxml", "")],
+        asks="services"),
+    # Virtual machines.
+    program("vagrant", changes=[STOPS_MACHINES], reads=[("status|list|info|global-status", "")],
+        subcommands=[program("ssh", wraps=wraps(NEVER, lines="-c --command", anywhere=True))]),
+    program("multipass", changes=[STOPS_MACHINES], reads=[("status|list|info|global-status", "")],
+        subcommands=[program("exec", options="-d --working-directory", wraps=wraps(1, after="--"))]),
+    program("vboxmanage", changes=[STOPS_MACHINES], reads=[("status|list|info|global-status", "")]),
+    program("pct qm", changes=[STOPS_MACHINES]),
+    # Clouds and servers.
     program("aws",
         changes=[(r"rm|rb|delete\S*|terminate-\S+|stop-\S+|destroy\S*|purge\S*|revoke\S*|detach\S*|"
         r"deregister\S*|disable\S*|remove\S*|reboot-\S+|put-\S+policy\S*|schedule-key-deletion", REMOVES,
@@ -97,11 +104,8 @@ CONTAINER_TOOLS: tuple[Program, ...] = (
         changes=[("delete|del|destroy|purge|stop|kill|seal|revoke|disable|leave|compact", REMOVES, HIGH)]),
     program("kafka-topics rabbitmqadmin rabbitmqctl",
         changes=[(r"reset|stop\S*|delete\S*|purge\S*|--delete|force_reset|forget\S*", REMOVES, HIGH)]),
-    program("vagrant", changes=[STOPS_MACHINES], reads=[("status|list|info|global-status", "")],
-        subcommands=[program("ssh", wraps=wraps(NEVER, lines="-c --command", anywhere=True))]),
-    program("multipass", changes=[STOPS_MACHINES], reads=[("status|list|info|global-status", "")],
-        subcommands=[program("exec", options="-d --working-directory", wraps=wraps(1, after="--"))]),
-    program("vboxmanage", changes=[STOPS_MACHINES], reads=[("status|list|info|global-status", "")]),
-    program("pct qm", changes=[STOPS_MACHINES]),
+    # Many computers at once.
+    program("ansible-playbook ansible-pull cap cfengine chef-client chef-solo fab puppet salt-call salt-ssh",
+        changes=[("", ALL_HOSTS, HIGH)]),
 )
 # fmt: on

@@ -6,6 +6,7 @@ from core.programs.record import NEVER, Program, program, wraps
 
 # fmt: off
 WRAPPERS: tuple[Program, ...] = (
+    # For each of many.
     program("xargs", aliases="gxargs", kinds="from-input",
         options="-a -d -E -e? -I -i? -L -l? -n -P -s --arg-file --delimiter --max-args --max-chars "
         "--max-lines? --max-procs --replace?", wraps=wraps(), asks="nothing"),
@@ -13,6 +14,7 @@ WRAPPERS: tuple[Program, ...] = (
         options="-a -C -d -E -I -J -j -L -N -n -P -S -s --arg-file --colsep --delay --delimiter --env "
         "--joblog --jobs --max-args --pipepart --results --retries --sshlogin --timeout --tmpdir --workdir",
         wraps=wraps(shell=True, open=True)),
+    # In another place: folders, namespaces, containers, computers.
     program("sg", wraps=wraps(1, lines="-c", shell=True)),
     program("setpriv",
         options="--ambient-caps --bounding-set --groups --inh-caps --regid --reuid --securebits",
@@ -37,6 +39,13 @@ WRAPPERS: tuple[Program, ...] = (
     program("systemd-nspawn", options="-b? -D -i -M -u --bind --directory --image --machine --setenv --user",
         wraps=wraps(open=True)),
     program("distrobox-enter", options="-n --name", wraps=wraps(after="-e --", only=True)),
+    program("distrobox",
+        subcommands=[program("enter", options="-n --name", wraps=wraps(after="-e --", only=True))]),
+    program("toolbox",
+        subcommands=[program("run", options="-c -d -r --container --distro --release", wraps=wraps())]),
+    program("machinectl",
+        subcommands=[program("shell", options="-E -M --machine --setenv --uid", wraps=wraps(1))]),
+    program("adb", subcommands=[program("shell exec-out", options="-e -s", wraps=wraps(shell=True))]),
     program("pdsh", options="-f -g -l -R -t -u -w -X -x", wraps=wraps(shell=True)),
     program("parallel-ssh pssh", options="-e -H -h -l -O -o -p -t -X -x --host --hosts --timeout --user",
         wraps=wraps(shell=True)),
@@ -44,15 +53,14 @@ WRAPPERS: tuple[Program, ...] = (
     program("ansible", options="-B -e -f -i -l -m -P -t -u --forks --inventory --limit --module-name --user",
         wraps=wraps(NEVER, lines="-a --args", anywhere=True)),
     program("salt", options="-t --out --timeout", wraps=wraps(2, shell=True, open=True)),
+    # At another time, or repeatedly.
     program("watch", options="-n -q -s --equexit --interval --shotsdir", wraps=wraps(shell=True)),
     program("entr", wraps=wraps(shell=True)),
     program("watchexec", options="-d -e -f -i -o -s -w --debounce --exts --filter --ignore --signal --watch",
         wraps=wraps(shell=True)),
     program("nodemon", options="-d -e -i -w --delay --ext --ignore --watch",
         wraps=wraps(NEVER, lines="-x --exec", anywhere=True)),
-    program(
-        "aarch64 builtin busybox chronic eatmydata i386 i686 linux32 linux64 nocorrect noglob nohup setarch "
-        "setsid torify toybox tsocks uname26 unbuffer wine winpty x86_64", wraps=wraps(), asks="inside"),
+    program("repeat setlock", wraps=wraps(1)),
     program("daemonize", options="-c -E -e -l -o -p -u", wraps=wraps()),
     program("daemon", options="-N -n -u -X --chdir --command --name --pidfile --user",
         wraps=wraps(open=True)),
@@ -66,7 +74,32 @@ WRAPPERS: tuple[Program, ...] = (
         "--timer-property --uid --unit --user? --working-directory", wraps=wraps(open=True)),
     program("systemd-inhibit", options="--mode --what --who --why", wraps=wraps(open=True)),
     program("systemd-cat", options="-p -t --identifier --priority", wraps=wraps()),
+    program("screen", options="-c -e -h -L? -Logfile -p -S -s -T -t", wraps=wraps(), asks="services",
+        subcommands=[
+            program("stuff", wraps=wraps(shell=True)),
+            program("exec", wraps=wraps())
+        ]),
+    program("byobu tmux", asks="services",
+        subcommands=[
+            program("new-session new", options="-c -e -F -f -n -s -t -x -y", wraps=wraps(shell=True)),
+            program("new-window neww", options="-c -e -F -n -t", wraps=wraps(shell=True)),
+            program("split-window splitw", options="-c -e -F -l -p -t", wraps=wraps(shell=True)),
+            program("respawn-pane respawn-window", options="-c -e -t", wraps=wraps(shell=True)),
+            program("display-popup popup", options="-b -c -d -e -h -S -s -T -t -w -x -y",
+                wraps=wraps(shell=True)),
+            program("run-shell run", options="-c -d -t", wraps=wraps(shell=True)),
+            program("if-shell if", options="-t", wraps=wraps(each=True)),
+            program("pipe-pane pipep", options="-t", wraps=wraps(shell=True)),
+            program("send-keys send", options="-c -N -t", wraps=wraps(shell=True))
+        ]),
     program("dtach", options="-e -r", wraps=wraps(1, open=True)),
+    # Under other limits, in other surroundings.
+    program(
+        "aarch64 builtin busybox chronic eatmydata i386 i686 linux32 linux64 nocorrect noglob nohup setarch "
+        "setsid torify toybox tsocks uname26 unbuffer wine winpty x86_64", wraps=wraps(), asks="inside"),
+    program("env", aliases="genv",
+        options="-a -C -u --argv0 --block-signal? --chdir --default-signal? --ignore-signal? --unset",
+        wraps=wraps(lines="-S --split-string", sets=True, splits=True), asks="environment"),
     program("choom nice", options="-n --adjustment", wraps=wraps(), asks="inside"),
     program("ionice", options="-c -n -P -p -u --class --classdata --pgid --pid --uid",
         wraps=wraps(looks="-P -p -u --pgid --pid --uid"), asks="inside"),
@@ -81,17 +114,18 @@ WRAPPERS: tuple[Program, ...] = (
     program("cgexec", options="-g", wraps=wraps(open=True)),
     program("timeout", aliases="gtimeout", options="-k -s --kill-after --signal", wraps=wraps(1),
         asks="inside"),
+    program("time", aliases="gtime", kinds="keyword", options="-f -o --format --output",
+        wraps=wraps(sets=True), asks="inside"),
     program("stdbuf", options="-e -i -o --error --input --output", wraps=wraps(), asks="inside"),
     program("script",
         options="-B -E -I -m -O -o -T -t? --echo --log-in --log-io --log-out --log-timing --logging-format "
         "--output-limit", wraps=wraps(NEVER, lines="-c --command", after="--", anywhere=True)),
     program("ttyrec", wraps=wraps(NEVER, lines="-e", anywhere=True)),
+    program("asciinema",
+        subcommands=[program("rec", wraps=wraps(NEVER, lines="-c --command", anywhere=True))]),
     program("flock", options="-E -w --conflict-exit-code --timeout --wait",
         wraps=wraps(1, lines="-c --command")),
-    program("repeat setlock", wraps=wraps(1)),
     program("runcon", options="-l -r -t -u --range --role --type --user", wraps=wraps(1, open=True)),
-    program("time", aliases="gtime", kinds="keyword", options="-f -o --format --output",
-        wraps=wraps(sets=True), asks="inside"),
     program("caffeinate", options="-t -w", wraps=wraps()),
     program("xvfb-run",
         options="-e -f -n -p -s -w --auth-file --error-file --server-args --server-num --wait",
@@ -110,24 +144,17 @@ WRAPPERS: tuple[Program, ...] = (
         "--export-markdown --max-runs --min-runs --output --parameter-list --runs --shell --warmup",
         wraps=wraps(lines="-c -p -s --cleanup --conclude --prepare --setup", each=True, anywhere=True)),
     program("concurrently", options="-c -l -n -p --names --prefix --prefix-colors", wraps=wraps(each=True)),
-    program("nix-shell", options="-A -E -I -p --packages",
-        wraps=wraps(NEVER, lines="--command --run", anywhere=True)),
-    program("dotenv", options="-e -f -p", wraps=wraps(after="--", open=True)),
+    # Terminals.
     program(
         "alacritty gnome-terminal konsole mate-terminal terminator tilix urxvt uxterm x-terminal-emulator "
         "xfce4-terminal xterm",
         wraps=wraps(lines="--command", after="-e -x -- --command --execute", shell=True, only=True)),
     program("kitty", options="-c -d -o --config --directory --override", wraps=wraps(open=True)),
     program("foot", options="-a -c -T -t -W", wraps=wraps(open=True)),
-    program("machinectl",
-        subcommands=[program("shell", options="-E -M --machine --setenv --uid", wraps=wraps(1))]),
-    program("distrobox",
-        subcommands=[program("enter", options="-n --name", wraps=wraps(after="-e --", only=True))]),
-    program("toolbox",
-        subcommands=[program("run", options="-c -d -r --container --distro --release", wraps=wraps())]),
-    program("adb", subcommands=[program("shell exec-out", options="-e -s", wraps=wraps(shell=True))]),
-    program("asciinema",
-        subcommands=[program("rec", wraps=wraps(NEVER, lines="-c --command", anywhere=True))]),
+    # Tool chains.
+    program("nix-shell", options="-A -E -I -p --packages",
+        wraps=wraps(NEVER, lines="--command --run", anywhere=True)),
+    program("dotenv", options="-e -f -p", wraps=wraps(after="--", open=True)),
     program("nix", subcommands=[program("develop shell", wraps=wraps(after="-c --command", only=True))]),
     program("guix", subcommands=[program("shell", wraps=wraps(after="--", only=True))]),
     program("direnv", subcommands=[program("exec", wraps=wraps(1))]),
