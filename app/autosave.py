@@ -9,15 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import structlog
 from pydantic import BaseModel
 from PySide6.QtCore import QObject
 
 from app.service_client import ConsoleLink
 from app.widgets.util import debounce
 from core.files import write_atomic
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Draft = TypeVar("Draft", bound=BaseModel)
 

@@ -16,7 +16,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QWidget
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 
 
 class InputOrigin(IntEnum):

@@ -18,16 +18,17 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
-import structlog
 from PySide6.QtCore import QObject, Qt, QThread, QTimer, Signal, SignalInstance
 from PySide6.QtWidgets import QApplication
+
+from core.log import Logger
 
 os.environ.setdefault("QT_API", "pyside6")
 
 # It chooses its binding by QT_API when it is imported.
 import qasync
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Result = TypeVar("Result")
 END_TIMEOUT_S = 5.0

@@ -13,17 +13,17 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-import structlog
 from PySide6.QtCore import QObject, Signal
 from shiboken6 import isValid
 
 from app.state import AppState, Link, ServiceStatus
 from core.backoff import Backoff
 from core.errors import ErrorCode, QuarterdeckError, ServiceError
+from core.log import Logger
 from core.service.console import Console, Event, Missed
 from core.tasks import Reporter, TaskGroupOwner, set_within
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Answer = TypeVar("Answer")
 OpenConsole = Callable[[], Awaitable[Console]]

@@ -16,8 +16,9 @@ from itertools import islice
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.approvals.models import Approval, ApprovalState, Operator
+from core.approvals.queue_order import in_queue_order
 from core.batch.models import Cell, RunSummary
-from core.fleet.models import Device, Health
+from core.models.devices import Device, Health
 from core.secret_rule import KNOWN_NAMES, SecretNames
 from core.service.console import (
     AgentChanged,
@@ -139,8 +140,8 @@ class AppState(QObject):
         return counts
 
     def waiting(self) -> list[Approval]:
-        """What waits for an operator: highest risk first, then oldest."""
-        return sorted(self.approvals.values(), key=lambda one: (-one.decision.risk.rank, one.asked_at))
+        """What waits for an operator, in the order of the queue."""
+        return in_queue_order(self.approvals.values())
 
     def runs_newest_first(self) -> list[RunSummary]:
         """The runs that are known here; older ones are read through the door."""

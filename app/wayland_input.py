@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import structlog
 from dbus_fast import BusType, Message, MessageType
 from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusFastError
 
 from app.input_origin import NOT_TOLD_APART, InputOrigin, Stroke
 from app.wayland_registry import VIRTUAL_INPUT, Unanswered, global_interfaces
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # GNOME's remote control for programs of the session; unlike the portal of that name it asks no one.
 MUTTER_REMOTE_DESKTOP = "org.gnome.Mutter.RemoteDesktop"

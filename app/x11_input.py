@@ -7,7 +7,6 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-import structlog
 from PySide6.QtCore import QAbstractNativeEventFilter, QByteArray, QObject, QSocketNotifier, Qt
 from PySide6.QtGui import QGuiApplication
 
@@ -19,12 +18,13 @@ from app.input_origin import (
     InputSource,
     Stroke,
 )
+from core.log import Logger
 from core.tasks import TaskGroupOwner
 
 if TYPE_CHECKING:
     from app.x11_watch import XWatch
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Answer = TypeVar("Answer")
 

@@ -24,15 +24,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from Xlib import X, Xatom
 from Xlib.error import ConnectionClosedError, DisplayError, XError
 from Xlib.ext import ge, record, xinput, xtest
 
 from app.input_origin import InputOrigin, Stroke, StrokeKind
+from core.log import Logger
 from core.x_server import connect, is_xwayland
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # What a lost or refused connection raises.
 LOST = (XError, DisplayError, ConnectionClosedError, OSError)

@@ -23,7 +23,7 @@ _MADE_BY_SERVICE = frozenset({"token_sha256", "dial_token_sha256", "pin", "certi
 
 
 class _Plain(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ChangeKind(StrEnum):

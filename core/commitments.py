@@ -64,7 +64,7 @@ class Opening(BaseModel):
     `span` are the offsets, in characters, of a secret inside a longer text; None if the value is the secret.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     path: tuple[Step, ...] = Field(min_length=1, max_length=100)
     salt: str = Field(pattern="^[0-9a-f]{64}$")
@@ -182,6 +182,11 @@ def commitments_in(value: Any) -> list[str]:
 def marked_objects(value: Any) -> Iterator[dict[str, Any]]:
     """Every object inside a JSON value that has the key `$secret`, well-formed or not."""
     return (part for part in values_in(value) if isinstance(part, dict) and SECRET_MARK in part)
+
+
+def holds_stand_in(value: Any) -> bool:
+    """Whether a value contains a secret's stand-in at any depth."""
+    return any(isinstance(part, dict) and part.keys() == {SECRET_MARK} for part in values_in(value))
 
 
 def as_shown(arguments: dict[str, Any], openings: Sequence[Opening]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.text import sentences
 
@@ -174,7 +174,7 @@ ADVICE: dict[ErrorCode, Advice] = {
 class ErrorInfo(BaseModel):
     """The serialised form of an error: in results, on the control socket, in the journal, in `--json`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     code: ErrorCode
     message: str
@@ -297,3 +297,24 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
 def error_from(info: ErrorInfo) -> QuarterdeckError:
     """Rebuild an error that arrived over a socket, as the class of its code."""
     return _CLASS_OF_CODE.get(info.code, BadInput)(info.message, info.code, info.next)
+
+
+def faults_of(error: ValidationError, whole: str = "") -> list[str]:
+    """Each fault that pydantic found, as `place: message`; `whole` names the place of the value as a whole.
+
+    Without the values, which may be secret or huge.
+    """
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    faults = []
+    for fault in found:
+        place = ".".join(map(str, fault["loc"])) or whole
+        message = fault["msg"].removeprefix("Value error, ")
+        faults.append(f"{place}: {message}" if place else message)
+    return faults
+
+
+def first_fault(error: Exception, whole: str = "") -> str:
+    """The first fault that pydantic found (`faults_of`), or the message of any other error."""
+    if isinstance(error, ValidationError):
+        return faults_of(error, whole)[0]
+    return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""A home: the folder of an operator's data, its settings, and the lock of the process that owns it.
+"""A home: the folder of an operator's data, and the lock of the process that owns it.
 
 `--home DIR` overrides `QUARTERDECK_HOME`, which overrides the platform's user data folder. One process owns a
 home at a time (the service, or a command line that hosts the core for one command); the lock names it.
@@ -9,18 +9,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from core.broken_text import fault_words
 from core.errors import BadInput, ErrorCode, ServiceError
-from core.files import FileLock, write_atomic
+from core.files import FileLock
 
 # Bytes of the longest Unix socket address that every platform accepts.
 LONGEST_ADDRESS = 99
@@ -28,70 +24,6 @@ LONGEST_ADDRESS = 99
 FOLDERS_BY_NUMBER = Path("/proc/self/fd")
 
 OPERATOR_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-
-
-_LISTEN_LINE = re.compile(r"^[ \t]*listen[ \t]*=.*$", re.MULTILINE)
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Split `host:port` or `[host]:port`; port 0 means any free port.
-
-    Raises:
-        BadInput: the address is malformed; names the expected form.
-    """
-    host, colon, port = address.strip().rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""
-    if not colon or not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
-        raise BadInput(f"{address!r} is no address to listen at; write HOST:PORT, such as 127.0.0.1:5000.")
-    if not re.fullmatch(r"[A-Za-z0-9._:%-]+", host):
-        raise BadInput(f"{host!r} is not the name or the number of a host.")
-    return host, int(port)
-
-
-class Settings(BaseModel):
-    """`settings.toml`. `approval_expiry` is in seconds; devices dial in at `listen`, which is `host:port`.
-
-    `secret_names` adds names of arguments whose values are redacted to the built-in names. A plain name
-    matches every name that ends with its words; with `*` and `?` it is a pattern for the whole name.
-
-    Devices send a heartbeat every `heartbeat_s` seconds, and are stale half an interval after one that is
-    missing. `connect_timeout_s` bounds each stage of a connection, from TCP to the registration.
-
-    `ui_actions_on_this_computer` allows tools to click and type on the desktop of the console's own window,
-    where they could press Approve; it is meant for tests.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    this_computer: Literal["process", "in-process"] = "process"
-    this_computer_tags: list[str] = Field(default_factory=lambda: ["desk"])
-    approval_expiry: float = Field(default=600, gt=0, le=86_400)
-    listen: str = "127.0.0.1:5000"
-    ui_actions_on_this_computer: bool = False
-    secret_names: list[str] = Field(default_factory=list, max_length=200)
-    heartbeat_s: float = Field(default=10, ge=1, le=600)
-    connect_timeout_s: float = Field(default=10, ge=1, le=300)
-
-    @field_validator("listen")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        try:
-            split_address(value)
-        except BadInput as error:
-            raise ValueError(error.message) from error
-        return value
-
-    @field_validator("secret_names")
-    @classmethod
-    def _are_names(cls, names: list[str]) -> list[str]:
-        for name in names:
-            # A pattern such as `*` would redact every argument on the approval cards.
-            if len(name) > 200 or sum(map(str.isalnum, name)) < 3:
-                raise ValueError(f"{name[:50]!r} names no argument: it needs 3 letters or digits")
-        return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +104,11 @@ class Home:
         return self.path / "policy.toml"
 
     @property
+    def settings(self) -> Path:
+        """The settings of the service (`core.settings`)."""
+        return self.path / "settings.toml"
+
+    @property
     def operators(self) -> Path:
         return self.path / "operators.json"
 
@@ -220,47 +157,6 @@ class Home:
 
         name = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
         return private / "quarterdeck" / f"{name}.sock"
-
-    def settings(self) -> Settings:
-        """Read `settings.toml`; if it does not exist, return the defaults.
-
-        Raises:
-            BadInput: the file is not TOML, or has an unknown key or an invalid value; names it.
-        """
-        path = self.path / "settings.toml"
-        try:
-            with path.open("rb") as file:
-                return Settings.model_validate(tomllib.load(file))
-        except FileNotFoundError:
-            return Settings()
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise BadInput(f"{path}: {key}: {first['msg']}") from error
-        except (OSError, ValueError, RecursionError) as error:
-            raise BadInput(f"{path} cannot be read: {fault_words(error)}") from error
-
-    def set_listen(self, address: str) -> None:
-        """Set `listen` in `settings.toml`, without changing the rest of the file.
-
-        Raises:
-            BadInput: the address is malformed, or the file is broken or cannot be written; nothing changed.
-        """
-        split_address(address)
-        self.settings()
-        path = self.path / "settings.toml"
-        text = path.read_text("utf-8") if path.exists() else ""
-        line = f'listen = "{address.strip()}"'
-        text, found = _LISTEN_LINE.subn(line, text, count=1)
-        if not found:
-            # At the top: after a table header the key would belong to that table.
-            text = f"{line}\n{text}"
-        if tomllib.loads(text).get("listen") != address.strip():
-            raise BadInput(f"{path} is written in a way that cannot be changed here; set listen by hand.")
-        try:
-            write_atomic(path, text)
-        except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def _private_folder() -> Path | None:

@@ -143,6 +143,11 @@ def count_parts(value: Any, most: int, characters: int) -> int:
     return parts
 
 
+def is_small(value: Any, most: int) -> bool:
+    """Whether a value has at most `most` parts, where 100 characters of a text count as one."""
+    return count_parts(value, most + 1, 100) <= most
+
+
 def is_finite(value: Any) -> bool:
     """Whether a value is not a number that JSON lacks: NaN or an infinity.
 

@@ -10,14 +10,12 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.aip.messages import ToolType
 from core.canonical_json import canonical_bytes, sha256_hex
 from core.commitments import MOST_SECRETS, Opening, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
+from core.models.tools import ToolType
 
 REQUEST_FORMAT = "quarterdeck.request/1"
 PAYLOAD_FORMAT = "quarterdeck.payload/1"
@@ -28,7 +26,7 @@ _SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
 
 class _Plain(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Request(_Plain):
@@ -197,6 +195,10 @@ def verify_signature(model: BaseModel, signature: str, public_key: str) -> bool:
 
     Only lower-case digits are accepted: each signature has a single spelling, so that it can be compared.
     """
+    # 10 ms: every client imports this module for its models, and most check no signature.
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     if not _SIGNATURE.fullmatch(signature) or not _KEY.fullmatch(public_key):
         return False
     try:

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
-import structlog
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Reporter = Callable[[str, BaseException], None]
+Value = TypeVar("Value")
+
+TURN_S = 0.005
+"""Seconds after which long work on the loop lets others go on."""
 
 
 def report_to_log(name: str, error: BaseException) -> None:
@@ -67,6 +72,19 @@ async def set_within(event: asyncio.Event, seconds: float) -> bool:
         async with asyncio.timeout(seconds):
             await event.wait()
     return event.is_set()
+
+
+async def in_turns(values: Iterable[Value]) -> AsyncIterator[Value]:
+    """The values; other tasks have a turn whenever the caller has spent `TURN_S` on them.
+
+    For work that must be done on the loop itself, because what it reads or changes belongs to the loop.
+    """
+    began = time.perf_counter()
+    for value in values:
+        yield value
+        if time.perf_counter() - began >= TURN_S:
+            await asyncio.sleep(0)
+            began = time.perf_counter()
 
 
 class Throttle:

@@ -24,8 +24,9 @@ from shiboken6 import isValid
 
 import core
 from app.widgets.util import debounce
+from core.json_walk import is_small
 from core.schema_forms.document import serialized
-from core.schema_forms.json_values import UNSET, is_small, same_json
+from core.schema_forms.json_values import UNSET, same_json
 from core.schema_forms.validator import (
     STEPS_AT_ONCE,
     TOO_MUCH,
@@ -41,6 +42,8 @@ STILL_CHECKED = "The arguments are still being checked."
 IDLE_END_MS = 30_000
 _FAILED = [FieldError((), NOT_CHECKED)]
 LONGEST_MS = 60_000
+# Parts of a value (`is_small`) that are checked in the window itself.
+_MOST_PARTS = 2_000
 """For one answer; the worst schema takes three seconds to be read, and its arguments half a second."""
 _PROPERTY = "quarterdeck_checking"
 
@@ -73,7 +76,7 @@ class SchemaHandle:
         """What is wrong with a value, where that is quick to be said."""
         if self.broken:
             return self.broken
-        if not self._is_quick or not is_small(value):
+        if not self._is_quick or not is_small(value, _MOST_PARTS):
             return None
         found = validator_for(self.schema).errors_within(value, STEPS_AT_ONCE)
         # What took too long once does so again with the next letter.

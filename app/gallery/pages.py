@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.theme.icons import ICONS
-from app.theme.status_styles import CELLS, HEALTHS, PLANS, RISKS
+from app.theme.state_looks import CELLS, HEALTHS, PLANS, RISKS
 from app.theme.tokens import TYPE
 from app.widgets.badges import (
     Chip,

@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter
 from app.items.table_model import Cell, Column, Kind
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import cell_look, health_look, plan_look, risk_look, server_look
+from app.theme.state_looks import cell_look, health_look, plan_look, risk_look, server_look
 from app.theme.theme import Theme
 from app.theme.tokens import FRAME
 from app.widgets import painting

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from PySide6.QtCore import QObject, Qt
 
 from app.items.keyed_model import NO_PARENT, Index, KeyedModel
-from app.theme.status_styles import cell_look, health_look, plan_look, risk_look, server_look
+from app.theme.state_looks import cell_look, health_look, plan_look, risk_look, server_look
 from app.widgets.labels import escaped_tooltip
 
 Item = TypeVar("Item")

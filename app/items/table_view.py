@@ -46,7 +46,7 @@ from app.items.item_view import ENTER, AnimatedItemView, ItemDelegate
 from app.items.keyed_model import Index
 from app.items.table_model import Cell, Column, Kind, Row, RowsModel, TableModel, cell_text
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting

@@ -9,7 +9,7 @@ from PySide6.QtGui import QImage, QPainter, QPainterPath, QPixmap
 
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import health_look
+from app.theme.state_looks import health_look
 from app.theme.theme import Theme
 from app.theme.tokens import RADIUS
 from app.widgets import painting

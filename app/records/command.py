@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from app.records.run_text import actor_words
 from app.text import clock, one_line
 from core.audit.entries import Entry, Kind
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.policy.models import Decision
 
 _ANSWERS = {

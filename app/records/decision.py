@@ -15,7 +15,7 @@ from PySide6.QtGui import QEnterEvent, QKeyEvent, QMouseEvent, QPainter, QPaintE
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.text import one_line
-from app.theme.status_styles import StateLook, plan_look
+from app.theme.state_looks import StateLook, plan_look
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets import painting
@@ -28,7 +28,7 @@ from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.property_list import Property
 from app.widgets.section import Card, Section
 from app.widgets.util import clear_layout
-from core.fleet.models import Effect
+from core.models.tools import Effect
 from core.policy.models import Answer, Decision, Finding, Reason
 
 MOST_FINDINGS = 12
@@ -48,7 +48,7 @@ _LINE = re.compile(r"policy\.toml line (\d+)")
 
 
 def plan_word(answer: Answer) -> str:
-    """The plan's word for an answer, a key of `status_styles.PLANS`: runs, asks, denied."""
+    """The plan's word for an answer, a key of `state_looks.PLANS`: runs, asks, denied."""
     return _PLANNED[answer]
 
 

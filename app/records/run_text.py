@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from app.text import count_words, left_words, one_line, parse_time, person_words, plural, with_nothing_sent
-from app.theme.status_styles import StateLook, cell_look
+from app.theme.state_looks import StateLook, cell_look
 from core.batch.models import ApprovalStep, Cell, CellState, Run, RunState, RunSummary, Step, flatten
+from core.commands.results import Basis, CommandResult, Verdict
 from core.commitments import marked_objects
-from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.text import shorten_middle
 
@@ -69,7 +69,7 @@ BASIS_WORDS: dict[Basis, str] = {
 
 
 def look_key(cell: Cell, run_ended: bool) -> str:
-    """What the cell looks like: a verdict or a cell state of `app.theme.status_styles`.
+    """What the cell looks like: a verdict or a cell state of `app.theme.state_looks`.
 
     In a run that has ended, what was still under way was interrupted by the end of the service.
     """

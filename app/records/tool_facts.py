@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from app.text import one_line
 from app.widgets.property_list import Property
-from core.fleet.models import Fact, Source, ToolScope
+from core.fleet.models import ToolScope
+from core.models.tools import Fact, Source
 
 NAMES = {
     "effect": "Effect",

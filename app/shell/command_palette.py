@@ -29,7 +29,7 @@ from app.state import AppState
 from app.text import plural
 from app.theme.icons import paint_icon
 from app.theme.legible import legible
-from app.theme.status_styles import StateLook, cell_look, health_look, plan_look
+from app.theme.state_looks import StateLook, cell_look, health_look, plan_look
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.action import Action

@@ -43,7 +43,7 @@ class Result:
     mono: bool = False
     production: bool = False
     risk: str = ""
-    state: str = ""  # a word of app.theme.status_styles, painted by `state_of`
+    state: str = ""  # a word of app.theme.state_looks, painted by `state_of`
     state_of: str = ""  # "plan", "health" or "run"
     note: str = ""
     fits: str = ""

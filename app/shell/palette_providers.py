@@ -11,7 +11,7 @@ from app.query import Query, quietly
 from app.records.decision import plan_word
 from app.records.run_search import RunSearch
 from app.records.run_text import actor_words, devices_words, effect_words
-from app.screens.fleet.device_rows import platform_icon, title_of
+from app.screens.fleet.device_columns import platform_icon, title_of
 from app.screens.journal.entry_text import device_words, entry_words
 from app.screens.targets import (
     OpenAgent,
@@ -30,7 +30,8 @@ from app.text import clock, count_words, left_words, one_line, plural
 from app.widgets.action import Action, chord_words
 from app.widgets.util import debounce
 from core.audit.entries import Entry, Kind
-from core.fleet.models import Device, ToolHit
+from core.fleet.models import ToolHit
+from core.models.devices import Device
 from core.policy.models import Answer, Decision
 from core.service.console import EntryPage
 

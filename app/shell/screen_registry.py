@@ -6,7 +6,6 @@ import importlib
 import traceback
 from dataclasses import dataclass
 
-import structlog
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPlainTextEdit
 
@@ -14,8 +13,9 @@ from app.screens.screen import Screen
 from app.theme.theme import theme_of
 from app.widgets.labels import Label, set_surface
 from app.widgets.layouts import vbox
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

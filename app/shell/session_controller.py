@@ -24,9 +24,8 @@ from app.text import PROFILE_WORDS, plural
 from app.widgets.dialog import Dialog
 from app.widgets.sentences import Sentences
 from core.errors import QuarterdeckError
-from core.policy.loosening import is_as_strict
 from core.policy.models import Profile
-from core.policy.policy_file import with_profile
+from core.policy.profiles import is_as_strict
 from core.service.console import PolicyStatus
 from core.service.wishes import RESUME, policy_change, settings_change
 
@@ -187,6 +186,9 @@ class SessionController(QObject):
 
     async def _set_profile(self, profile: Profile) -> None:
         found = await self._link.perform(lambda console: console.policy.text())
+        # It imports rules and shell analysis: 100 ms that the window starts without.
+        from core.policy.policy_file import with_profile
+
         text = with_profile(found.text, profile)
         words = (
             f"With the profile {profile.value}, {PROFILE_WORDS[profile]}. It holds for every device that has "

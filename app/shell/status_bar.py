@@ -13,14 +13,14 @@ from app.state import AppState, Link
 from app.text import clock, count_words, milliseconds, parse_time
 from app.theme.icons import ICONS, paint_icon
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import HEALTHS
+from app.theme.state_looks import HEALTHS
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting
 from app.widgets.labels import set_surface
 from app.widgets.layouts import hbox
 from app.widgets.toast import Toast
-from core.fleet.models import Health
+from core.models.devices import Health
 
 VERIFIED_IS_OLD = timedelta(hours=24)
 GLYPH = 12

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QMenu, QSystemTrayIcon, QWidget
 from app.screens.targets import OpenApproval
 from app.shell.shell_window import ShellWindow
 from app.state import AppState
-from app.theme.status_styles import risk_look
+from app.theme.state_looks import risk_look
 from core.approvals.models import Approval
 from core.text import escape_hidden, left_to_right, shorten_middle
 

@@ -14,8 +14,8 @@ from core.home import Home
 from core.statements import SignedStatement
 
 if TYPE_CHECKING:
-    from core.approvals.grants import GrantTerms, SignedGrant
     from core.approvals.operator_keys import KeyFile, OperatorKey
+    from core.policy.grants import GrantTerms, SignedGrant
 
 
 class SigningSession(QObject):

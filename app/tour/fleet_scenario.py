@@ -21,7 +21,8 @@ from app.tour.context import Scene, TourContext, says
 from app.tour.signing import accept_settings, sign
 from app.tour.ui_driver import UiDriver
 from app.widgets.dialog import Dialog
-from core.fleet.models import DeviceSettings, Health, Pairing
+from core.fleet.models import DeviceSettings, Pairing
+from core.models.devices import Health
 from core.service.wishes import pairing_change
 
 DIALS, LISTENS, PLAIN = "db-4", "crane-2", "build-7"

@@ -9,7 +9,7 @@ from app.tour.context import PASSPHRASE, Scene, TourContext, says
 from app.tour.signing import sign
 from app.tour.ui_driver import StepDidNotHappen, UiDriver
 from core.batch.models import CellState, RunState, RunSummary
-from core.fleet.models import Health
+from core.models.devices import Health
 
 WRITTEN = "note.txt"
 

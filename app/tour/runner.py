@@ -23,7 +23,7 @@ from app.tour.ui_driver import TourInput, UiDriver
 from core.approvals.operator_keys import load_operator_key
 from core.changes import change_statement
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.service.console import Console
 from core.service.control import ensure_service, stop_service
 from core.service.wishes import agent_added

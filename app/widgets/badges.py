@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import StateLook, cell_look, health_look, plan_look, risk_look
+from app.theme.state_looks import StateLook, cell_look, health_look, plan_look, risk_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting

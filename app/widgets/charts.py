@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent, QPen, QPixm
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import health_look
+from app.theme.state_looks import health_look
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.labels import escaped_tooltip

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import QFrame, QPlainTextDocumentLayout, QPlainTextEdit, 
 
 from app.theme.legible import is_drawn
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import risk_look
+from app.theme.state_looks import risk_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import TYPE
 from app.widgets import painting

@@ -19,7 +19,6 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import structlog
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import MultipleValuesError
 from websockets.exceptions import InvalidHeader, SecurityError
@@ -28,14 +27,16 @@ from websockets.protocol import State
 
 from core.aip.connection import shown_address
 from core.aip.connection_failures import dial_failure
-from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.limits import LinkLimits
 from core.aip.link_events import RefusedAttempt
 from core.aip.measured_connection import MeasuredConnection
 from core.aip.pairing import is_loopback
 from core.errors import Refused
+from core.log import Logger
 from core.tasks import TaskGroupOwner, set_within
+from core.token_bucket import TokenBucket
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 Authorise = Callable[[str | None], str | None]
 
@@ -92,7 +93,7 @@ class ConnectionGate:
     def refused(self, reason: str, peer: str, name: str = "") -> None:
         """Report a rejected connection."""
         # A flood of rejected connections must not flood the log; `on_refused` still receives all of them.
-        if self._log_allowance.spend(0):
+        if self._log_allowance.spend():
             log.warning("refused", reason=reason, peer=peer, name=name)
         self._on_refused(RefusedAttempt(reason, peer, name))
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-import structlog
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from core.aip.connection import open_connection, peer_of
@@ -28,9 +27,10 @@ from core.aip.registration import read_registration, reject, serve
 from core.aip.tls import pinned_client_context
 from core.backoff import Backoff
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, error_from
+from core.log import Logger
 from core.tasks import TaskGroupOwner, set_within
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-import structlog
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
@@ -53,7 +52,7 @@ from core.aip.frames import (
     refuse_nan,
     terms_of,
 )
-from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.limits import LinkLimits, frame_tokens
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
@@ -63,7 +62,9 @@ from core.aip.recall import TooMuchAtOnce, read_recalled
 from core.aip.transfers import TransferReports, TransferState
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
+from core.log import Logger
 from core.text import escape_hidden, shorten_middle
+from core.token_bucket import TokenBucket
 
 
 def _ignore(*_: object) -> None:
@@ -128,7 +129,7 @@ class ProgressGate:
     def admit(self, progress: Progress, size: int) -> bool:
         """Whether to pass this frame on; frames that are not passed on are counted in `dropped`."""
         call = self._calls.get(progress.call_id)
-        if call is None or progress.seq < call.next_seq or not call.allowance.spend(size):
+        if call is None or progress.seq < call.next_seq or not call.allowance.spend(frame_tokens(size)):
             self.dropped += 1
             return False
         # A device may omit frames under load, so a gap is allowed; a repeated or lower number is not.
@@ -179,7 +180,7 @@ class RequestQueue:
 
 __all__ = ["DeviceLink", "LinkLimits"]
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 _CHECKED_HERE = 1024 * 1024
 # A blob's head is shorter than 2^16 bytes, so its frame begins with a zero byte; a JSON text never does.
 _BLOB_START = b"\0"
@@ -708,7 +709,7 @@ class DeviceLink:
         return f"Frames of type {message.type} are not served here"
 
     async def _within_allowance(self, size: int) -> bool:
-        if self._allowance.spend(size):
+        if self._allowance.spend(frame_tokens(size)):
             return True
         self._close_reason = self._close_reason or "it sent more frames than a device may"
         self._report(self._close_reason)

@@ -30,11 +30,9 @@ from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
 from core.ids import new_uuid, now_stamp
 from core.json_walk import refuse_constant
+from core.next_steps import DENIED_BY_PEER
 
 _CODES = frozenset(ErrorCode)
-
-
-_OF_THE_PEER = "Read why the other end refuses it; no rule of the policy here does."
 
 
 def error_text(error: QuarterdeckError) -> str:
@@ -47,7 +45,7 @@ def read_error_text(text: str, default: ErrorCode = ErrorCode.TOOL_FAILED) -> Er
     word, colon, rest = text.partition(": ")
     if colon and word in _CODES:
         code = ErrorCode(word)
-        return ErrorInfo.of(code, rest, _OF_THE_PEER if code is ErrorCode.DENIED_BY_POLICY else "")
+        return ErrorInfo.of(code, rest, DENIED_BY_PEER.person if code is ErrorCode.DENIED_BY_POLICY else "")
     return ErrorInfo.of(default, text)
 
 

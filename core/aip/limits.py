@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _MEBIBYTE = 1024 * 1024
 _BYTES_OF_ONE_FRAME = 256 * 1024
@@ -58,25 +57,6 @@ class LinkLimits:
     transfer_report_s: float = 1.0
 
 
-@dataclass(slots=True)
-class TokenBucket:
-    """A token bucket over frames: `burst` frames at once, `per_s` more each second."""
-
-    burst: float
-    per_s: float
-    left: float = field(init=False)
-    at: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.left, self.at = self.burst, time.monotonic()
-
-    def spend(self, size: int) -> bool:
-        """Count one frame of `size` bytes; false when the sender has used up its allowance."""
-        now = time.monotonic()
-        self.left = min(self.burst, self.left + (now - self.at) * self.per_s)
-        self.at = now
-        cost = 1 + size // _BYTES_OF_ONE_FRAME
-        if cost > self.left:
-            return False
-        self.left -= cost
-        return True
+def frame_tokens(size: int) -> int:
+    """The tokens that a frame of `size` bytes costs, where frames are limited: a large one counts as many."""
+    return 1 + size // _BYTES_OF_ONE_FRAME

@@ -19,13 +19,14 @@ from core.aip import registration
 from core.aip.acceptor import Authorise, ConnectionGate, HandshakeConnection
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.frames import acknowledgement
-from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.limits import LinkLimits
 from core.aip.link_events import RefusedAttempt
 from core.aip.listener import PATH, Listener
 from core.aip.messages import ClientMessage
 from core.aip.pairing import is_loopback, link_url
 from core.aip.tls import Identity, server_context, show_identity
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
+from core.token_bucket import TokenBucket
 
 __all__ = ["Authorise", "DeviceLinkServer", "LinkEvents", "RefusedAttempt", "acknowledgement", "token_table"]
 
@@ -179,7 +180,7 @@ class DeviceLinkServer:
         """
         limits = self._limits
         returns = self._returns.setdefault(name, TokenBucket(limits.returns_burst, limits.returns_per_s))
-        if not returns.spend(0):
+        if not returns.spend():
             raise Refused(
                 "it comes back too often",
                 ErrorCode.DENIED_BY_POLICY,

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.aip.frame_limits import check_frame_parts
 from core.broken_text import mended_json
-from core.errors import DeviceError, ErrorCode
+from core.errors import DeviceError, ErrorCode, first_fault
+from core.models.tools import ToolType
 
 
 class ResultStatus(StrEnum):
@@ -37,13 +38,10 @@ class FrameStatus(StrEnum):
     ERROR = "error"
 
 
-ToolType = Literal["data_collection", "action"]
-
-
 class AipModel(BaseModel):
     """Base of AIP's models: unknown fields are ignored, because stock peers add some."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 class Command(AipModel):
@@ -186,6 +184,6 @@ def _validated(model: type[Message], data: str | bytes) -> Message:
     try:
         return model.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "frame"
-        raise DeviceError(f"Not an AIP frame: {place}: {first['msg']}", ErrorCode.PROTOCOL_ERROR) from error
+        raise DeviceError(
+            f"Not an AIP frame: {first_fault(error, 'frame')}", ErrorCode.PROTOCOL_ERROR
+        ) from error

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from core.aip.binary_frames import PendingBinaryFrames
 from core.aip.extensions import BLOB_KEY
 from core.aip.frames import read_error_text
@@ -20,9 +18,10 @@ from core.aip.messages import ClientMessage, Result
 from core.aip.recall import late_answers, not_asked_for, read_recalled
 from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode
+from core.log import Logger
 from core.text import shorten_middle
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 _FORGOTTEN_KEPT = 1024
 # The limit for one result, without its long texts and bytes, which are stored apart: the result must fit into

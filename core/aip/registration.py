@@ -10,7 +10,6 @@ import asyncio
 import hmac
 from datetime import UTC, datetime
 
-import structlog
 from websockets.exceptions import ConnectionClosed
 
 from core.aip.device_link import DeviceLink, LinkEvents
@@ -20,9 +19,10 @@ from core.aip.link_events import RefusedAttempt
 from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import ClientMessage, read_client_frame
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
+from core.log import Logger
 from core.text import escape_hidden, shorten_middle
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 WRONG_NAME = "client_id is not the device this token is for"
 CLAIMS = ": it registers as "

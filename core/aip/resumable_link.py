@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import structlog
 from pydantic import ValidationError
 
 from core.aip.device_link import DeviceLink
@@ -20,8 +19,9 @@ from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus
 from core.aip.pending_requests import LinkLost
 from core.errors import DeviceError, ErrorCode
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 WAIT_FOR_LINK = 30.0
 RECALL_TIMEOUT = 10.0

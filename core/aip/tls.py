@@ -129,6 +129,18 @@ def fingerprint_in(pem: bytes) -> str:
     return fingerprint_of(ssl.PEM_cert_to_DER_cert(_first_in(pem.decode("ascii"))))
 
 
+def valid_until(pem: bytes) -> datetime:
+    """The end of the validity of the first certificate in a PEM file, in UTC.
+
+    Raises:
+        ValueError: there is none.
+    """
+    # Imported here, because the import is slow.
+    from cryptography import x509
+
+    return x509.load_pem_x509_certificate(_first_in(pem.decode("ascii")).encode()).not_valid_after_utc
+
+
 def _first_in(pem: str) -> str:
     """The first certificate of a PEM file: the server's own, even if those of its authorities follow."""
     end = "-----END CERTIFICATE-----"

@@ -12,17 +12,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-import structlog
 from pydantic import ValidationError
 
 from core.aip.extensions import CommandProof
-from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
-from core.errors import DeviceError, ErrorCode
+from core.aip.messages import Command, Result, ResultStatus, ToolInfo
+from core.errors import DeviceError, ErrorCode, first_fault
+from core.log import Logger
+from core.models.tools import ToolType
 
 if TYPE_CHECKING:
     from core.aip.device_link import DeviceLink
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 STOCK_AGENTS = ("LinuxAgent", "HardwareAgent", "MobileAgent", "HostAgent", "AppAgent")
 # Enough for a stock device's tool listing, with a margin; then an empty frame shows if the device is busy.
@@ -60,12 +61,12 @@ async def list_tools(
     # A stock device sends an empty list as null.
     rows = [] if result.result is None else result.result
     if not isinstance(rows, list) or len(rows) > _MOST_TOOLS:
-        raise DeviceError("What it lists is no list of tools", ErrorCode.PROTOCOL_ERROR)
+        raise DeviceError("Its list of tools is malformed", ErrorCode.PROTOCOL_ERROR)
     try:
         return [ToolInfo.model_validate(row) for row in rows]
     except ValidationError as error:
         raise DeviceError(
-            f"One of the tools it lists is none: {error.errors()[0]['msg']}", ErrorCode.PROTOCOL_ERROR
+            f"A tool in its list is malformed: {first_fault(error)}", ErrorCode.PROTOCOL_ERROR
         ) from error
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from core.approvals.grants import GrantTerms, SignedGrant, uncovered_request
 from core.approvals.models import Approval, Fatigue, Operator
 from core.audit.entries import NewEntry
 from core.audit.events import (
@@ -19,7 +18,9 @@ from core.audit.events import (
 )
 from core.commitments import SECRET_MARK, Opening, Places, commitments_in, is_stand_in
 from core.errors import BadInput, ErrorCode, Refused
-from core.policy.agents import is_agent
+from core.policy.agent_models import is_agent
+from core.policy.grant_scope import uncovered_request
+from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Answer, Profile
 from core.statements import SignedStatement, Statement, verify_signature
 from core.token_formats import Span

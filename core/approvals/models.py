@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 from core.policy.models import Decision
 from core.statements import Request, SignedStatement
 

@@ -14,17 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cryptography.exceptions import InternalError, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    KeySerializationEncryption,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
-
 from core.approvals.models import Approval, Operator
 from core.changes import ChangeStatement, Identity, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode
@@ -32,8 +21,12 @@ from core.files import write_atomic
 from core.home import OPERATOR_NAME, Home
 from core.statements import SignedStatement, Statement, check_shown, signed_bytes, verify_signature
 
+# cryptography is imported where a key is made or unlocked: 20 ms that a client which signs nothing is spared.
 if TYPE_CHECKING:
-    from core.approvals.grants import GrantTerms, SignedGrant
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import KeySerializationEncryption
+
+    from core.policy.grants import GrantTerms, SignedGrant
 
 SHORTEST_PASSPHRASE = 10
 # In bytes; OpenSSL cannot encrypt a key with a longer passphrase.
@@ -98,7 +91,7 @@ class OperatorKey:
         Raises:
             BadInput: they name another operator as their author.
         """
-        from core.approvals.grants import SignedGrant
+        from core.policy.grants import SignedGrant
 
         if terms.author != self.name:
             raise BadInput(f"{self.name} cannot sign for {terms.author}.")
@@ -140,6 +133,14 @@ def create_operator_key(home: Home, name: str, passphrase: str | None) -> Operat
         BadInput: the name is malformed, the passphrase is too short or too long, the home has a key of
             that name already, or the file cannot be written.
     """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
     path = _path(home, name)
     encryption: KeySerializationEncryption = NoEncryption()
     if passphrase is not None:
@@ -199,6 +200,10 @@ def load_operator_key(home: Home, name: str, passphrase: str | None) -> Operator
         BadInput: there is no such key (code `not_found`); the passphrase is wrong or missing, or was given
             for a key without one; or the file cannot be read or has no Ed25519 key.
     """
+    from cryptography.exceptions import InternalError, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     path = _path(home, name)
     try:
         data = path.read_bytes()

@@ -14,22 +14,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from core.approvals.grants import SignedGrant
 from core.approvals.models import Operator
-from core.approvals.operator_keys import verify_statement
 from core.audit.entries import Entry, Kind
-from core.canonical_json import digest_of
 from core.changes import Change, ChangeKind, ChangeStatement, SignedChange, SignedIdentity
-from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
+from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused, first_fault
 from core.files import read_own_text, write_atomic
 from core.home import OPERATOR_NAME
-from core.statements import SignedStatement, check_time, verify_signature
+from core.log import Logger
+from core.policy.grants import SignedGrant
+from core.statements import SignedStatement, verify_signature
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 MOST_OPERATORS = 100
 LARGEST_FILE = 1 << 20
@@ -76,7 +74,7 @@ def read_copy(path: Path) -> list[Operator] | None:
     try:
         return None if text is None else _OPERATORS.validate_json(text)
     except ValidationError as error:
-        raise BadInput(f"{path} is not as it was written: {error}") from error
+        raise BadInput(f"{path} is not as it was written: {first_fault(error)}") from error
 
 
 class Operators:
@@ -100,27 +98,23 @@ class Operators:
             JournalCorrupt: an entry about operators does not have the form that the service writes.
         """
         ignored: list[str] = []
-        endorsed: set[str] = set()
         try:
             for entry in entries:
                 if entry.kind is Kind.OPERATOR_REGISTERED:
-                    ignored += self._restore_operator(entry, holds, endorsed)
+                    ignored += self._restore_operator(entry, holds)
                 elif entry.kind is Kind.OPERATOR_REMOVED:
                     ignored += self._restore_removal(entry, holds)
         except (ValidationError, KeyError, TypeError) as error:
-            raise JournalCorrupt(f"The journal's entries about operators cannot be read: {error}") from error
+            raise JournalCorrupt(
+                f"The journal's entries about operators cannot be read: {first_fault(error)}"
+            ) from error
         return [*ignored, *self._compare_copy()]
 
-    def _restore_operator(self, entry: Entry, holds: Holds, endorsed: set[str]) -> list[str]:
+    def _restore_operator(self, entry: Entry, holds: Holds) -> list[str]:
         operator = Operator.model_validate(entry.body["operator"])
         if self.is_registered(operator):
             return []
-        valid = (
-            not self._had_operator
-            or self._signed_now(entry, adding(operator), holds)
-            or self._endorsed(entry, operator, endorsed)
-        )
-        if not valid:
+        if self._had_operator and not self._signed_now(entry, adding(operator), holds):
             return [f"Operator {operator.name} (entry {entry.seq}) was registered without a valid signature."]
         registered = operator.model_copy(update={"registered_at": operator.registered_at or entry.time})
         self._register(registered)
@@ -155,26 +149,6 @@ class Operators:
             and verify_signature(signed.statement, signed.signature, author.public_key)
         )
 
-    def _endorsed(self, entry: Entry, operator: Operator, endorsed: set[str]) -> bool:
-        """Whether an operator registered at that time endorsed this one, in the form of earlier versions.
-
-        Its statements had no nonce; `endorsed` are the signatures that were used so far.
-        """
-        try:
-            signed = SignedStatement.model_validate(entry.body.get("signed_by"))
-            check_time(signed.statement.expires, now=datetime.fromisoformat(entry.time))
-        except (ValidationError, Refused):
-            return False
-        author = self._operators.get(signed.statement.approver)
-        wished = digest_of({"name": operator.name, "public_key": operator.public_key})
-        named = (signed.statement.approval, signed.statement.request_digest)
-        if author is None or named != (f"operator:{operator.name}", wished):
-            return False
-        if signed.signature in endorsed or not verify_statement(signed, author.public_key):
-            return False
-        endorsed.add(signed.signature)
-        return True
-
     def _compare_copy(self) -> list[str]:
         """Report operators that only `operators.json` names, and write the file again from the journal."""
         differences: list[str] = []
@@ -191,7 +165,8 @@ class Operators:
         except (BadInput, ValueError, TypeError) as error:
             text = None
             differences.append(
-                f"operators.json was not as it was written ({error}); the journal's operators hold."
+                f"operators.json was not as it was written ({first_fault(error)});"
+                " the journal's operators hold."
             )
         if text != self._copy_text() and (self._operators or text is not None):
             self._write()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 NOT_THERE = "There is no such file yet."
 """The text of a preview's `problem` for a file that does not exist yet."""

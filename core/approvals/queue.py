@@ -38,13 +38,15 @@ from core.approvals.answering_rules import (
     restore_secrets,
 )
 from core.approvals.fatigue import FatigueMeter
-from core.approvals.grants import GrantBook, GrantTerms, SignedGrant
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operators import Operators
+from core.approvals.queue_order import in_queue_order
 from core.audit.entries import Entry, NewEntry
 from core.commitments import NO_PLACES, Opening, Places
 from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
 from core.policy.agents import Agents
+from core.policy.grant_book import GrantBook
+from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Decision
 from core.statements import Request, SignedStatement, check_speaks_of
 from core.tasks import TaskGroupOwner
@@ -365,9 +367,8 @@ class ApprovalQueue:
         return max(room, 0)
 
     def list(self) -> list[Approval]:
-        """The pending requests: highest risk first, then oldest."""
-        snapshots = [pending.snapshot() for pending in self._pending.values()]
-        return sorted(snapshots, key=lambda pending: (-pending.decision.risk.rank, pending.asked_at))
+        """The pending requests in their order."""
+        return in_queue_order(pending.snapshot() for pending in self._pending.values())
 
     def get(self, approval_id: str) -> Approval:
         """A pending request, or one of the last `DECIDED_KEPT` that ended.

@@ -15,17 +15,16 @@ from typing import Any
 from core.approvals.preview_models import Helper
 from core.canonical_json import digest_of
 from core.controls import programs_named
-from core.policy.analysis.built_in_tools import (
-    BUILT_IN_TOOLS,
+from core.models.tool_names import (
     LIST_DIRECTORY,
     LIST_PROCESSES,
     LIST_WINDOWS,
     READ_FILE,
     READ_SHELL,
     SCREENSHOT,
-    SHELL_ARGUMENTS,
     WRITE_FILE,
 )
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SHELL_ARGUMENTS
 from core.policy.analysis.shell.parser import Line, LineTooComplex, Word, read_line
 from core.policy.analysis.shell.wrappers import innermost
 from core.programs.record import Kind

@@ -84,7 +84,7 @@ def find_loss(folder: Path, key: Ed25519PublicKey) -> Loss:
 def _spool_damage(folder: Path, left: Checkpoint) -> str:
     path = folder / SPOOL
     # Only the numbers matter here: the next start checks whose records they are.
-    spooled = read_records(read_if_there(path), None, old=left.kept is None)
+    spooled = read_records(read_if_there(path), None)
     try:
         check_spool(spooled, left.spool or 0, path)
     except JournalCorrupt:

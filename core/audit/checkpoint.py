@@ -3,7 +3,7 @@
 A checkpoint is a text of origin, size and root, with an Ed25519 signature below a blank line; with the public
 key, the tools of transparency logs can verify it. The head's checkpoint has two extension lines: `spool N`,
 the number of the last spool record that is in the journal, and `checkpoints N DIGEST`, which covers all
-permanent checkpoints. Journals of format 1 lack the second line.
+permanent checkpoints.
 """
 
 from __future__ import annotations
@@ -148,15 +148,14 @@ def names_key(note: str, key: Ed25519PublicKey) -> bool:
 
 def _parse(text: str) -> Checkpoint:
     lines = text.split("\n")
-    if not 4 <= len(lines) <= 6 or not _NUMBER.fullmatch(lines[1]):
+    if len(lines) not in (4, 6) or not _NUMBER.fullmatch(lines[1]):
         raise JournalCorrupt("A checkpoint does not consist of origin, size and root.")
-    spool = kept = None
-    if len(lines) > 4:
-        spool = int(_extension(lines[3], "spool", 1)[0])
-    if len(lines) > 5:
-        count, digest = _extension(lines[4], "checkpoints", 2)
-        kept = Kept(int(count), _digest(digest))
-    return Checkpoint(lines[0], int(lines[1]), _digest(lines[2]), spool, kept)
+    origin, size, root = lines[0], int(lines[1]), _digest(lines[2])
+    if len(lines) == 4:
+        return Checkpoint(origin, size, root)
+    [spool] = _extension(lines[3], "spool", 1)
+    count, digest = _extension(lines[4], "checkpoints", 2)
+    return Checkpoint(origin, size, root, int(spool), Kept(int(count), _digest(digest)))
 
 
 def _extension(line: str, name: str, values: int) -> list[str]:

@@ -93,7 +93,7 @@ class NewEntry(BaseModel):
     `blobs` are the SHA-256 digests (hexadecimal) of the blobs that the body refers to.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     kind: Kind
     actor: str

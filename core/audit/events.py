@@ -177,12 +177,11 @@ class ServiceStopped(Event):
 
 @_event
 class OperatorRegistered(Event):
-    """An operator was registered. Earlier versions wrote the endorsing signature as `signed_by`."""
+    """An operator was registered; a home's first one without a signature."""
 
     kind = Kind.OPERATOR_REGISTERED
     operator: Json
     signed: Json | None = None
-    signed_by: Json | None = None
 
 
 @_event
@@ -393,13 +392,11 @@ class CertificateSwitched(Event):
 
 @_event
 class TrustAdopted(Event):
-    """What an earlier version trusted was adopted: `pins` and `known` of a device, or the numbers in all."""
+    """A new home had nothing to adopt from files. Only earlier versions wrote it; nothing depends on it."""
 
     kind = Kind.TRUST_ADOPTED
-    pins: dict[str, str] | None = None
-    known: Json | None = None
-    devices: int | None = None
-    tools: int | None = None
+    devices: int
+    tools: int
 
 
 @_event
@@ -430,15 +427,12 @@ class _Contracts(Event):
 
     tools: dict[str, str]
     claims: dict[str, str]
-    ours: bool | None
+    ours: bool
 
 
 @_event
 class ContractPinned(_Contracts):
-    """Tools were trusted. `pins` are by tool name. `facts` are the contract's facts that a review changed.
-
-    Earlier versions wrote only `tools`.
-    """
+    """Tools were trusted. `pins` are by tool name. `facts` are the contract's facts that a review changed."""
 
     kind = Kind.CONTRACT_PINNED
     pins: dict[str, str]
@@ -669,7 +663,7 @@ class CommandPrepared(CommandEvent):
 
 @_event
 class CommandDecided(CommandEvent):
-    """The policy decided. Earlier versions did not write the device's `tags` and `production`."""
+    """The policy decided; `tags` and `production` are the device's."""
 
     kind = Kind.COMMAND_DECIDED
     decision: Json

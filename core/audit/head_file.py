@@ -140,7 +140,7 @@ def read_head_file(path: Path, key: Ed25519PublicKey) -> KnownHead | None:
 
 def order(checkpoint: Checkpoint) -> tuple[int, int, int]:
     """A sort key that only grows from head to head: entries, spool records, permanent checkpoints."""
-    # A head of format 1 has no checkpoint count, and sorts before a head with the count 0.
+    # A stored checkpoint, which another program may have put in place of a head, sorts before all heads.
     return checkpoint.size, checkpoint.spool or 0, -1 if checkpoint.kept is None else checkpoint.kept.count
 
 

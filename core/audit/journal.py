@@ -12,8 +12,9 @@ import asyncio
 import contextlib
 import os
 import sqlite3
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,8 @@ from core.quick import made
 
 BLOBS = "blobs"
 MAX_PAGE = 5000
+# Entries that are read at once where all are wanted: a few may be very large.
+PAGE = 500
 
 Answer = TypeVar("Answer")
 
@@ -230,6 +233,36 @@ class Journal:
         parsed = parse_query(query) if isinstance(query, str) else query
         return await self._readers.read(lambda db: search(db, parsed, before, after, limit))
 
+    async def entries(self, query: str | Query, after: int = 0) -> AsyncIterator[Entry]:
+        """Every matching entry after the number `after`, oldest first, read a page at a time.
+
+        Raises:
+            BadInput: the query is invalid.
+        """
+        following: int | None = after
+        while following is not None:
+            page = await self.query(query, after=following, limit=PAGE)
+            for entry in page.entries:
+                yield entry
+            following = page.next_after
+
+    async def newest(self, query: str | Query, most: int | None = None) -> AsyncIterator[Entry]:
+        """The matching entries, newest first, read a page at a time; at most `most` of them.
+
+        Raises:
+            BadInput: the query is invalid.
+        """
+        before: int | None = None
+        left = sys.maxsize if most is None else most
+        while left > 0:
+            page = await self.query(query, before=before, limit=min(PAGE, left))
+            for entry in page.entries:
+                yield entry
+            left -= len(page.entries)
+            before = page.next_before
+            if before is None:
+                return
+
     async def entry(self, seq: int) -> Entry:
         """The entry with the number `seq`.
 
@@ -403,7 +436,6 @@ def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool
             spool = Spool(spool_path, SpoolKey(key))
             opened.callback(_close_spool, spool, False)
         recovery = recover(store, spool, missing and store.size > 0)
-        store.upgrade()
         opened.pop_all()
     return store, spool, recovery
 

@@ -8,7 +8,7 @@ from core.audit.entries import Entry
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class JournalState(_Answer):

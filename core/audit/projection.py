@@ -37,7 +37,7 @@ from core.audit.events import (
 )
 
 AnEvent = TypeVar("AnEvent", bound=Event)
-# `core.dispatch.models.Verdict.UNKNOWN`, which the journal does not import.
+# `core.commands.results.Verdict.UNKNOWN`, which the journal does not import.
 _UNKNOWN = "unknown"
 
 

@@ -117,7 +117,7 @@ def _open(stack: contextlib.ExitStack, folder: Path, key: Ed25519PublicKey) -> R
         check_recoverable(path, key)
         with contextlib.closing(connect(path, "ro", immutable)) as connection:
             head = read_head(connection, key, database)
-        spool = read_records(read_if_there(folder / SPOOL), None, old=head.checkpoint.kept is None)
+        spool = read_records(read_if_there(folder / SPOOL), None)
     except (sqlite3.Error, OSError) as error:
         raise journal_error(error, database) from error
     spooled = len(spool.fresh(head.spool_done))

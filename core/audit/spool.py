@@ -33,23 +33,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from core.audit.encode import MAX_ENTRY_BYTES, Parts
+from core.audit.encode import Parts
 from core.errors import JournalUnavailable
 from core.files import FileLock
 
 SPOOL = "journal.spool"
-# A mark contains a zero byte, which no entry contains, so it never occurs within an entry. No single changed
-# byte makes one mark of the other.
+# The mark contains a zero byte, which no entry contains, so it never occurs within an entry.
 _MARK = b"\0QM2"
 # Mark, CRC of the following fields, length of the entry's head and tail, number, CRC of head and tail, MAC.
 _HEADER = struct.Struct("<4sIIIQI32s")
 _COVERED = struct.Struct("<IIQI")
 _MAC_LABEL = b"quarterdeck journal spool/1"
-# Records of earlier versions, without a MAC.
-_UNSIGNED_MARK = b"\0QSR"
-_UNSIGNED_HEADER = struct.Struct("<4sIIIQI")
-# Format 1: CRC of everything after it, length of head, length of tail, number.
-_OLD_HEADER = struct.Struct("<IIIQ")
 _EMPTY_ABOVE_BYTES = 256 * 1024
 # The smallest unit in which disks and file systems write.
 _BLOCK = 512
@@ -91,14 +85,10 @@ class Record(NamedTuple):
 
 
 class Foreign(NamedTuple):
-    """A whole record that nothing shows to be the journal's own, after the first `after` of those that are.
-
-    `earlier`: it has the form of an earlier version, which wrote no MACs.
-    """
+    """A whole record that is not the journal's own, after the first `after` of those that are."""
 
     record: Record
     after: int
-    earlier: bool
 
 
 class Gap(NamedTuple):
@@ -130,10 +120,6 @@ class Spooled:
     def fresh(self, done: int) -> list[Record]:
         """The records that a journal with the records up to number `done` lacks."""
         return [record for record in self.records if record.number > done]
-
-    def refused(self, done: int) -> list[Foreign]:
-        """The foreign records, without those of an earlier version that the journal has."""
-        return [one for one in self.foreign if not (one.earlier and one.record.number <= done)]
 
     def lost(self, done: int) -> int:
         """How many of the journal's next records are missing: by a power cut, or behind foreign records."""
@@ -253,55 +239,47 @@ def pack(key: SpoolKey, number: int, parts: Parts) -> bytes:
     return b"%b%b%b%b%b%b" % (_MARK, crc, covered, mac, head, tail)
 
 
-def read_records(data: bytes, key: SpoolKey | None, old: bool = False) -> Spooled:
-    """Read the whole records in `data`, and the gaps between and after them; `old` is for format 1.
+def read_records(data: bytes, key: SpoolKey | None) -> Spooled:
+    """Read the whole records in `data`, and the gaps between and after them.
 
-    Without `key`, no MAC is checked, and all whole records of the present form count as the journal's own.
-    In format 1, a damaged last record looks the same as a torn record, and counts as torn.
+    Without `key`, no MAC is checked, and all whole records count as the journal's own.
     """
     records: list[Record] = []
     gaps: list[Gap] = []
     foreign: list[Foreign] = []
     at = 0
     while at < len(data):
-        whole = _old_record_at(data, at) if old else _record_at(data, at)
+        whole = _record_at(data, at)
         if whole is not None:
-            if _is_own(whole, key):
+            if key is None or key.wrote(whole.mac, whole.covered, whole.record.parts):
                 records.append(whole.record)
             else:
-                foreign.append(Foreign(whole.record, len(records), whole.mac is None))
+                foreign.append(Foreign(whole.record, len(records)))
             at = whole.end
             continue
-        start, at = at, (_next_old if old else _next)(data, at + 1)
-        torn = at == len(data) and (old or _is_cut_short(data, start))
+        start, at = at, _next(data, at + 1)
+        torn = at == len(data) and _is_cut_short(data, start)
         gaps.append(Gap(start, at, len(records), torn or _never_written(data, start, at)))
     return Spooled(records, gaps, foreign)
 
 
 class _Whole(NamedTuple):
-    """A whole record, where it ends, and its MAC; None in the forms of earlier versions."""
+    """A whole record, where it ends, and what its MAC covers beside the entry."""
 
     record: Record
     end: int
-    covered: bytes = b""
-    mac: bytes | None = None
+    covered: bytes
+    mac: bytes
 
 
 class _Head(NamedTuple):
-    """The head of a record: its own length, the lengths of the entry's parts, and what the MAC covers."""
+    """The head of a record. `parts` are the lengths of the entry's parts, `crc` is the entry's."""
 
-    size: int
     parts: tuple[int, int]
     number: int
     crc: int
     covered: bytes
-    mac: bytes | None
-
-
-def _is_own(whole: _Whole, key: SpoolKey | None) -> bool:
-    if whole.mac is None:
-        return False
-    return key is None or key.wrote(whole.mac, whole.covered, whole.record.parts)
+    mac: bytes
 
 
 def _record_at(data: bytes, at: int) -> _Whole | None:
@@ -309,7 +287,7 @@ def _record_at(data: bytes, at: int) -> _Whole | None:
     found = _head_at(data, at)
     if found is None:
         return None
-    start = at + found.size
+    start = at + _HEADER.size
     middle = start + found.parts[0]
     end = middle + found.parts[1]
     if end > len(data) or zlib.crc32(data[start:end]) != found.crc:
@@ -320,21 +298,18 @@ def _record_at(data: bytes, at: int) -> _Whole | None:
 
 def _head_at(data: bytes, at: int) -> _Head | None:
     """The head of the record that begins at `at`; None when there is no whole head."""
-    unsigned = data.startswith(_UNSIGNED_MARK, at)
-    layout = _UNSIGNED_HEADER if unsigned else _HEADER
-    if len(data) - at < layout.size:
+    if len(data) - at < _HEADER.size:
         return None
-    mark, crc, head, tail, number, crc_of_entry, *macs = layout.unpack_from(data, at)
-    checked = data[at + 8 : at + layout.size]
-    if (not unsigned and mark != _MARK) or zlib.crc32(checked) != crc:
+    mark, crc, head, tail, number, crc_of_entry, mac = _HEADER.unpack_from(data, at)
+    checked = data[at + 8 : at + _HEADER.size]
+    if mark != _MARK or zlib.crc32(checked) != crc:
         return None
-    mac = macs[0] if macs else None
-    return _Head(layout.size, (head, tail), number, crc_of_entry, checked[: _COVERED.size], mac)
+    return _Head((head, tail), number, crc_of_entry, checked[: _COVERED.size], mac)
 
 
 def _next(data: bytes, at: int) -> int:
     """Where the next whole record begins, or the end."""
-    while (at := data.find(b"\0Q", at)) >= 0:
+    while (at := data.find(_MARK, at)) >= 0:
         if _record_at(data, at) is not None:
             return at
         at += 1
@@ -346,7 +321,7 @@ def _is_cut_short(data: bytes, start: int) -> bool:
     if len(data) - start < _HEADER.size:
         return True
     found = _head_at(data, start)
-    return found is not None and start + found.size + sum(found.parts) > len(data)
+    return found is not None and start + _HEADER.size + sum(found.parts) > len(data)
 
 
 def _never_written(data: bytes, start: int, end: int) -> bool:
@@ -355,20 +330,3 @@ def _never_written(data: bytes, start: int, end: int) -> bool:
         return True
     blocks = range(-(-start // _BLOCK) * _BLOCK, end - _FEWEST_ZEROS + 1, _BLOCK)
     return any(not any(data[block : min(block + _BLOCK, end)]) for block in blocks)
-
-
-def _old_record_at(data: bytes, at: int) -> _Whole | None:
-    if len(data) - at < _OLD_HEADER.size:
-        return None
-    crc, head, tail, number = _OLD_HEADER.unpack_from(data, at)
-    start = at + _OLD_HEADER.size
-    end = start + head + tail
-    if head + tail > MAX_ENTRY_BYTES or end > len(data) or zlib.crc32(data[at + 4 : end]) != crc:
-        return None
-    return _Whole(Record(number, Parts(data[start : start + head], data[start + head : end])), end)
-
-
-def _next_old(data: bytes, at: int) -> int:
-    while at < len(data) and _old_record_at(data, at) is None:
-        at += 1
-    return at

@@ -71,17 +71,9 @@ def check_newest(known: KnownHead | None, head: Head, log: WriteAheadLog, databa
     Raises:
         JournalCorrupt: names the missing entries, or the file that was changed.
     """
-    damage = log.damage(log_path(database).name)
-    if known is not None:
-        check_known(known, head.note, head.checkpoint, database, damage)
-    elif head.checkpoint.kept is not None:
+    if known is None:
         raise no_head_file(database)
-    elif log.continues:
-        raise JournalCorrupt(
-            f"Commits after entry {head.checkpoint.size:,} are missing in the journal {database}: {damage},"
-            " and they stand behind it. It is left as it is: keep a copy of the home, then put the last good"
-            " copy back."
-        )
+    check_known(known, head.note, head.checkpoint, database, log.damage(log_path(database).name))
     if log.foreign:
         raise JournalCorrupt(
             f"{log_path(database)} is not a write-ahead log: something else was put in its place. Keep a copy"
@@ -110,11 +102,11 @@ def recover(store: Store, spool: Spool, missing: bool = False) -> Recovery:
         JournalUnavailable: the journal or the copy cannot be written; the spool stays unchanged.
     """
     data = spool.path.read_bytes()
-    spooled = read_records(data, spool.key, old=store.head.checkpoint.kept is None)
+    spooled = read_records(data, spool.key)
     done = store.head.spool_done
     check_spool(spooled, done, spool.path)
     fresh = spooled.fresh(done)
-    refused = spooled.refused(done)
+    refused = spooled.foreign
     # Before any commit: an attempt that ends early leaves the records for the next one.
     aside = _set_aside(data, spool.path) if refused else None
     recovered = JournalRecovered(
@@ -151,13 +143,10 @@ def refused_words(refused: list[Foreign], then: str) -> str:
     """Sentences about foreign records, for people; `then` says what becomes of them."""
     kinds = ", ".join(dict.fromkeys(_kind_of(one.record) for one in refused))
     count = f"1 record ({kinds})" if len(refused) == 1 else f"{len(refused):,} records ({kinds})"
-    if all(one.earlier for one in refused):
-        whose = (
-            "nothing shows who wrote: an earlier version of Quarterdeck that was killed, or another program"
-        )
-    else:
-        whose = "this journal's service did not write: another program put them there"
-    return f"journal.spool has {count} that {whose}. {then}"
+    return (
+        f"journal.spool has {count} that this journal's service did not write:"
+        f" another program put them there. {then}"
+    )
 
 
 def _kind_of(record: Record) -> str:

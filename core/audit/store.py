@@ -32,9 +32,8 @@ from core.errors import JournalCorrupt, JournalError, JournalUnavailable
 from core.files import sync_folder
 
 APPLICATION_ID = 0x514A4E4C  # "QJNL"
-# How entries are stored; which kinds there are is no part of it (see `Kind`). Format 2 has a head file, and
-# its head records the stored checkpoints (`kept`); format 1 has neither.
-FORMAT, OLD_FORMAT = 2, 1
+# How entries are stored; which kinds there are is no part of it (see `Kind`).
+FORMAT = 2
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
 # Offset, expected bytes and name of the header fields that are the same in every journal: WAL mode, no
@@ -65,8 +64,7 @@ def check_header(path: Path) -> int:
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise _damaged(path, "it is empty" if not header else "its first bytes are not those of a database")
     version, application = (_number(header, at) for at in (60, 68))
-    if application != APPLICATION_ID or version not in (FORMAT, OLD_FORMAT):
-        raise JournalCorrupt(not_a_journal(path, application, version))
+    _check_numbers(path, application, version)
     return _page_size(header, path)
 
 
@@ -85,12 +83,16 @@ def check_first_page(page: bytes, pages: int, schema_changes: int, path: Path) -
         raise _damaged(path, "its header says that its tables were changed")
 
 
-def not_a_journal(path: Path, application: int, version: int) -> str:
-    """The error message for a database that is not a journal, or has an unknown format."""
-    return (
-        f"{path} is not a Quarterdeck journal of format {OLD_FORMAT} or {FORMAT}"
-        f" (it says {application:#x}, {version})."
-    )
+def _check_numbers(path: Path, application: int, version: int) -> None:
+    if application != APPLICATION_ID:
+        raise JournalCorrupt(f"{path} is not a Quarterdeck journal (its application id is {application:#x}).")
+    if version != FORMAT:
+        which = "an earlier" if version < FORMAT else "a later"
+        raise JournalCorrupt(
+            f"The journal {path} has format {version}, of {which} version of Quarterdeck; this version opens"
+            f" format {FORMAT} only. It was not changed: open this home with the version that wrote it, or"
+            " move the home away to begin a new one."
+        )
 
 
 def _page_size(header: bytes, path: Path) -> int:
@@ -174,18 +176,17 @@ def _schema() -> tuple[_Object, ...]:
 SCHEMA = _schema()
 
 
-class Head:
-    """The newest state of a journal: its signed checkpoint and the Merkle tree's frontier."""
+class Head(NamedTuple):
+    """The newest state of a journal: its signed checkpoint and the Merkle tree's frontier.
 
-    def __init__(self, note: str, checkpoint: Checkpoint, frontier: Frontier) -> None:
-        self.note = note
-        self.checkpoint = checkpoint
-        self.frontier = frontier
+    `spool_done` is the number of the last spool record that is in the journal, `kept` the stored checkpoints.
+    """
 
-    @property
-    def spool_done(self) -> int:
-        """The number of the last spool record that is in the journal."""
-        return self.checkpoint.spool or 0
+    note: str
+    checkpoint: Checkpoint
+    frontier: Frontier
+    spool_done: int
+    kept: Kept
 
 
 def connect(path: Path, mode: str, immutable: bool = False) -> sqlite3.Connection:
@@ -236,9 +237,8 @@ def check_format(connection: sqlite3.Connection, path: Path) -> None:
         JournalCorrupt: the message says what differs.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = _version(connection)
-    if application != APPLICATION_ID or version not in (FORMAT, OLD_FORMAT):
-        raise JournalCorrupt(not_a_journal(path, application, version))
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    _check_numbers(path, application, version)
     columns = _Object._fields
     texts = " AND ".join(f"typeof({column}) = 'text'" for column in columns)
     values = ", ".join(f"CAST({column} AS BLOB)" for column in columns)
@@ -246,10 +246,6 @@ def check_format(connection: sqlite3.Connection, path: Path) -> None:
     wanted = [(at, 1, *(text.encode() for text in made)) for at, made in enumerate(SCHEMA, 1)]
     if rows != wanted:
         raise JournalCorrupt(f"The tables or indexes of {path} are not those of a journal.")
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def read_head(connection: sqlite3.Connection, key: Ed25519PublicKey, path: Path) -> Head:
@@ -269,10 +265,8 @@ def read_head(connection: sqlite3.Connection, key: Ed25519PublicKey, path: Path)
     except UnicodeDecodeError:
         raise JournalCorrupt(f"The head of the journal {path} is not text.") from None
     checkpoint = read_checkpoint(note, key)
-    if checkpoint.spool is None:
-        raise JournalCorrupt(f"The head of the journal {path} does not say how far its spool was read.")
-    if (checkpoint.kept is not None) != (_version(connection) == FORMAT):
-        raise JournalCorrupt(f"The head of the journal {path} and its header name different formats.")
+    if checkpoint.spool is None or checkpoint.kept is None:
+        raise JournalCorrupt(f"The head of the journal {path} has the signed note of another checkpoint.")
     try:
         if bytes_as_text(kind) != "blob":
             raise ValueError("not a blob")
@@ -281,7 +275,7 @@ def read_head(connection: sqlite3.Connection, key: Ed25519PublicKey, path: Path)
         raise JournalCorrupt(f"The right edge of the tree in {path} is damaged: {error}.") from None
     if frontier.root() != checkpoint.root:
         raise JournalCorrupt(f"The right edge of the tree in {path} does not lead to the signed root.")
-    return Head(note, checkpoint, frontier)
+    return Head(note, checkpoint, frontier, checkpoint.spool, checkpoint.kept)
 
 
 def check_last(connection: sqlite3.Connection, head: Head, path: Path) -> None:
@@ -299,11 +293,10 @@ def check_last(connection: sqlite3.Connection, head: Head, path: Path) -> None:
     # The last entry's time is the lower bound for the time of the next entry, so it must be genuine.
     if row is not None and leaf_hash(row[1]) != row[2]:
         raise JournalCorrupt(f"Entry {last} of the journal {path} was changed.")
-    kept = head.checkpoint.kept
     count = connection.execute("SELECT count(*) FROM checkpoints").fetchone()[0]
-    if kept is not None and kept.count != count:
+    if head.kept.count != count:
         raise JournalCorrupt(
-            f"The journal {path} has {count} checkpoints, and its head was signed with {kept.count}."
+            f"The journal {path} has {count} checkpoints, and its head was signed with {head.kept.count}."
         )
 
 
@@ -325,7 +318,7 @@ def check_kinds(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def no_head_file(path: Path) -> JournalCorrupt:
-    """The error for a journal of format 2 whose head file is missing."""
+    """The error for a journal whose head file is missing."""
     return JournalCorrupt(
         f"{path.with_name(HEAD_FILE)} is missing: without it nothing tells whether {path.name} has lost its"
         " newest entries. Put it back with the journal it belongs to."
@@ -424,7 +417,7 @@ class Store:
         rows: list[tuple[int, bytes, bytes]] = []
         subtrees: list[tuple[int, bytes]] = []
         checkpoints: list[tuple[int, str]] = []
-        kept = before.checkpoint.kept
+        kept = before.kept
         for seq, parts in enumerate(entries, first):
             data = parts.with_seq(seq)
             leaf = leaf_hash(data)
@@ -434,7 +427,7 @@ class Store:
                 subtrees.append((seq // SUBTREE_LEAVES - 1, complete))
             if seq % CHECKPOINT_EVERY == 0:
                 checkpoints.append((seq, self._signer.sign(seq, frontier.root())))
-                kept = kept.add(checkpoints[-1][1]) if kept is not None else None
+                kept = kept.add(checkpoints[-1][1])
         done = max(spool_done, before.spool_done)
         self._transact(rows, subtrees, checkpoints, self._head_of(frontier, done, kept))
         return first
@@ -445,37 +438,10 @@ class Store:
         Raises:
             JournalUnavailable: the journal could not be written.
         """
-        frontier, kept = self.head.frontier, self.head.checkpoint.kept
         if self.size > self._last_kept:
-            note = self._signer.sign(self.size, frontier.root())
-            kept = kept.add(note) if kept is not None else None
-            head = self._head_of(frontier, self.head.spool_done, kept)
+            note = self._signer.sign(self.size, self.head.frontier.root())
+            head = self._head_of(self.head.frontier, self.head.spool_done, self.head.kept.add(note))
             self._transact([], [], [(self.size, note)], head)
-        self._empty_log()
-
-    def upgrade(self) -> None:
-        """Upgrade a journal from format 1 to 2: create the head file and record the checkpoints in the head.
-
-        Raises:
-            JournalCorrupt: a stored checkpoint is damaged.
-            JournalUnavailable: the journal could not be written.
-        """
-        if self.head.checkpoint.kept is not None:
-            return
-        kept = Kept()
-        try:
-            for (note,) in self._open().execute("SELECT note FROM checkpoints ORDER BY size").fetchall():
-                read_checkpoint(note, self._signer.public_key, self._signer.origin)
-                kept = kept.add(note)
-            # The file comes first: a journal with a head of format 2 does not open without its head file.
-            if self._head_file is None:
-                make_head_file(self._head_path, self.head.note)
-                self._open_head_file()
-        except (sqlite3.Error, OSError) as error:
-            raise journal_error(error, self.path) from error
-        head = self._head_of(self.head.frontier, self.head.spool_done, kept)
-        self._transact([], [], [], head, FORMAT)
-        # Otherwise the database file alone would be taken for format 1 until SQLite's next WAL checkpoint.
         self._empty_log()
 
     def close(self) -> None:
@@ -497,7 +463,7 @@ class Store:
             # The process crashed between the commit and the write of the head file.
             if known.note != self.head.note:
                 self._head_file.write(self.head.note)
-        elif self.head.checkpoint.kept is not None:
+        else:
             raise no_head_file(self.path)
 
     def _disconnect(self) -> None:
@@ -515,9 +481,9 @@ class Store:
         except sqlite3.Error as error:
             raise journal_error(error, self.path) from error
 
-    def _head_of(self, frontier: Frontier, spool_done: int, kept: Kept | None) -> Head:
+    def _head_of(self, frontier: Frontier, spool_done: int, kept: Kept) -> Head:
         checkpoint = Checkpoint(self._signer.origin, frontier.size, frontier.root(), spool_done, kept)
-        return Head(self._signer.sign_checkpoint(checkpoint), checkpoint, frontier)
+        return Head(self._signer.sign_checkpoint(checkpoint), checkpoint, frontier, spool_done, kept)
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -530,7 +496,6 @@ class Store:
         subtrees: list[tuple[int, bytes]],
         checkpoints: list[tuple[int, str]],
         head: Head,
-        version: int | None = None,
     ) -> None:
         """Write one transaction, then the head file. `self.head` changes only when both are durable."""
         connection = self._open()
@@ -540,8 +505,6 @@ class Store:
             _insert(connection, rows)
             connection.executemany("INSERT INTO subtrees (number, root) VALUES (?, ?)", subtrees)
             connection.executemany("INSERT INTO checkpoints (size, note) VALUES (?, ?)", checkpoints)
-            if version is not None:
-                connection.execute(f"PRAGMA user_version={version}")
             changed = connection.execute(
                 "UPDATE head SET note = ?, edge = ? WHERE id = 1 AND note = ?",
                 (head.note, head.frontier.to_bytes(), self.head.note),

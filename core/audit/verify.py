@@ -60,6 +60,10 @@ _PROGRESS_EVERY = 10_000
 _ROW = re.compile(r"row (\d+)")
 _BLOB_NAMES = re.compile(rb'"([0-9a-f]{64})"')
 
+# At once: pydantic reads files of its own when it builds a model, and a journal is verified as well where a
+# process can read the home alone.
+VerifyReport.model_rebuild()
+
 
 class _Bad(Exception):
     """The first problem found; `seq` is the entry where the problem can be traced to an entry."""
@@ -310,14 +314,13 @@ class _Check:
             raise _Bad(f"After a crash now, commits would be missing: {self.damage or 'the log ends early'}.")
 
     def _spool(self, files: _Files, head: Head) -> None:
-        old = head.checkpoint.kept is None
-        if files.spool is None and head.checkpoint.size and not old:
+        if files.spool is None and head.checkpoint.size:
             raise _Bad(f"{self._folder / SPOOL} is missing, with any entries on their way into the journal.")
-        spooled = read_records(files.spool or b"", self._spool_key, old)
+        spooled = read_records(files.spool or b"", self._spool_key)
         check_spool(spooled, head.spool_done, self._folder / SPOOL)
-        if refused := spooled.refused(head.spool_done):
+        if spooled.foreign:
             then = "They are no part of the journal; the next start does not take them, and sets them aside."
-            raise _Bad(refused_words(refused, then))
+            raise _Bad(refused_words(spooled.foreign, then))
 
     def _first_page(self, files: _Files) -> None:
         """Check what SQLite does not check: the header, and bytes after the last page."""
@@ -453,7 +456,7 @@ class _Check:
         self.checkpoints += 1
         if left:
             raise _Bad(f"There is a checkpoint at {min(left)} entries, which the journal does not have.")
-        if (signed := head.checkpoint.kept) is not None and signed != kept:
+        if (signed := head.kept) != kept:
             which = "is missing or was added" if signed.count != kept.count else "was exchanged"
             raise _Bad(
                 f"A kept checkpoint {which}: the journal has {kept.count}, and its head was signed with"

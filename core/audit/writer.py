@@ -16,16 +16,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import structlog
-
 from core.audit.encode import Parts, encode_parts
 from core.audit.entries import NewEntry
 from core.audit.spool import Spool
 from core.audit.store import Store
 from core.errors import JournalCorrupt, JournalError, JournalUnavailable
 from core.ids import now_utc
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 NOTE_DELAY = 0.02
 # When this many entries arrive within `NOTE_DELAY`, the commit waits longer: each costs two fsyncs and a

@@ -17,7 +17,7 @@ from core.batch.templates import OPEN, StepExpressionError, compile_all, has_exp
 from core.batch.yaml_reader import DEEPEST, Fault, Node, Place, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput, ErrorCode
-from core.fleet.filter import parse_filter
+from core.models.device_filter import parse_filter
 
 LARGEST = 1024 * 1024
 """Maximum size of a batch file, in bytes of UTF-8."""

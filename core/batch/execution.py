@@ -49,8 +49,8 @@ from core.batch.run_state import (
 )
 from core.batch.step_values import has_large_texts, load_texts, readable_value
 from core.batch.templates import CompiledStep, FilledArguments
-from core.dispatch.command_request import NO_SECRETS, CommandRequest, Secrets, Stage
-from core.dispatch.models import Basis, CommandResult, CommandStage
+from core.commands.request import NO_SECRETS, CommandRequest, Secrets, Stage
+from core.commands.results import Basis, CommandResult, CommandStage
 from core.dispatch.outcome import TARGET_CODES
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.ids import now_utc

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 from core.batch.cel_types import described_fields, is_selectable, kind_words
 from core.batch.expressions import (
@@ -23,19 +23,30 @@ from core.batch.expressions import (
     ExpressionError,
     StepFacts,
 )
-from core.batch.models import ABSENT, ApprovalStep, Batch, Cell, Entry, Parallel, Run, Step
-from core.batch.run_state import result_of, step_facts
+from core.batch.models import (
+    ABSENT,
+    LONGEST_VALUE,
+    MOST_ASKED,
+    ApprovalStep,
+    AskedExpression,
+    Batch,
+    Cell,
+    Entry,
+    ExpressionTrial,
+    ExpressionTrials,
+    Parallel,
+    Place,
+    Readable,
+    Run,
+    Step,
+    result_of,
+)
+from core.batch.run_state import step_facts
 from core.batch.step_values import LargeText, has_large_texts, readable_value
 from core.batch.templates import CompiledStep, StepExpressionError, compile_all, steps_before
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import FrozenModel
-
-Place = Literal["when", "expect", "with"]
-"""Which part of a step an expression stands in; `with` is a text in its arguments."""
 
 MOST_READABLE = 400
-MOST_ASKED = 50
-LONGEST_VALUE = 2_000
 _LONGEST_EXAMPLE = 120
 _DEEPEST = 5
 _STEP_FIELDS = {
@@ -47,52 +58,6 @@ _STEP_FIELDS = {
     "attempts": "whole number",
 }
 _DEVICE_FIELDS = {"name": "text", "tags": "list", "platform": "text", "os": "text", "os_name": "text"}
-
-
-class Readable(FrozenModel):
-    """A value that an expression may read.
-
-    `path` is what an expression writes: `steps.disk.result.free_bytes`. `type` is its type in words; `value`
-    its value in an earlier run as JSON, shortened. Both are empty where they are not known.
-    """
-
-    path: str
-    type: str = ""
-    value: str = ""
-
-
-class AskedExpression(FrozenModel):
-    """A text with expressions at a place of a step."""
-
-    place: Place
-    text: str
-
-
-class ExpressionTrial(FrozenModel):
-    """What an expression is, and what it gives.
-
-    `problem` says what is wrong with it, at `line` and `column`, which count from 1 in the text between the
-    brackets. `value` is JSON, at most `LONGEST_VALUE` characters of it; `unknown` says why there is none.
-    """
-
-    problem: str = ""
-    line: int = 1
-    column: int = 1
-    type: str = ""
-    value: str = ""
-    unknown: str = ""
-
-
-class ExpressionTrials(FrozenModel):
-    """What the conditions of a step may read, and a trial of each asked expression, in their order.
-
-    Results are those of the earlier run `run` on `device`; both are empty without one.
-    """
-
-    readable: list[Readable]
-    trials: list[ExpressionTrial]
-    run: str = ""
-    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ from core.batch.expression_reads import LARGEST_CONTEXT, MOST_READ, Reads, TooCo
 from core.batch.models import Input
 from core.batch.step_values import filled, unfit_for_arguments
 from core.errors import BadInput
-from core.fleet.filter import os_word
-from core.fleet.models import Device
+from core.models.device_filter import os_word
+from core.models.devices import Device
 
 LONGEST = 2_000
 """Most characters of an expression."""

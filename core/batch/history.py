@@ -51,7 +51,7 @@ from core.batch.run_state import (
     state_after_late_answer,
     unexpected,
 )
-from core.dispatch.models import CommandResult, Evidence
+from core.commands.results import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt
 from core.policy.models import Decision, Moment
 

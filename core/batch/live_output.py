@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from core.audit.entries import Entry, Kind
 from core.audit.events import ProgressReported
-from core.fleet.models import FrozenModel
+from core.batch.models import OutputChunk, OutputPiece, OutputStream
 
-OutputStream = Literal["stdout", "stderr"]
 # In characters, as all sizes here. The output of a result may be ten times as long.
 KEPT_WHOLE = 1024 * 1024
 # Of what comes after them, in each entry.
@@ -25,46 +24,6 @@ KEPT_OF_THE_REST = 2_000
 FOLLOWED = 64 * 1024
 MOST_UNWRITTEN = 32 * 1024
 CHUNK = 256 * 1024
-
-
-class OutputPiece(FrozenModel):
-    """Output of one stream; `at` is the position of its first character, `time` is UTC, ISO 8601.
-
-    Text between the end of a piece and the next `at` was not kept.
-    """
-
-    at: int
-    stream: OutputStream
-    text: str
-    time: str = ""
-
-    @property
-    def end(self) -> int:
-        """The position after its last character."""
-        return self.at + len(self.text)
-
-    def since(self, after: int) -> OutputPiece:
-        """The part of this piece from position `after` on."""
-        if after <= self.at:
-            return self
-        return self.model_copy(update={"at": after, "text": self.text[after - self.at :]})
-
-
-class OutputChunk(FrozenModel):
-    """Output from a position on, in order. The next call asks from `next`.
-
-    `more`: further output is kept already. `ended`: the command has ended, so no more will come after that.
-    """
-
-    pieces: list[OutputPiece]
-    next: int
-    more: bool = False
-    ended: bool = False
-
-    @property
-    def text(self) -> str:
-        """The text of both streams, in the order of arrival."""
-        return "".join(piece.text for piece in self.pieces)
 
 
 @dataclass(slots=True)
@@ -142,13 +101,11 @@ def without_gaps(pieces: Iterable[OutputPiece]) -> Iterator[list[OutputPiece]]:
 
 def output_in(entries: Iterable[Entry]) -> Iterator[OutputPiece]:
     """The output in a call's entries, oldest first."""
-    end = 0
     for entry in entries:
         event = ProgressReported.read(entry.body)
         if entry.kind is not Kind.PROGRESS_REPORTED or event.stream not in ("stdout", "stderr"):
             continue
-        # Earlier versions wrote no position.
-        at = start = max(event.at, end)
+        at = start = event.at
         stream: str = event.stream
         for offset, following in [*_changes_in(event), (len(event.text), "")]:
             if part := event.text[at - start : offset]:
@@ -156,7 +113,6 @@ def output_in(entries: Iterable[Entry]) -> Iterator[OutputPiece]:
                     {"at": at, "stream": stream, "text": part, "time": entry.time}
                 )
             at, stream = start + offset, following
-        end = start + len(event.text)
 
 
 def _changes_in(event: ProgressReported) -> list[tuple[int, str]]:

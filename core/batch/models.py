@@ -1,4 +1,4 @@
-"""Data models of batch files, saved batches, plans (dry runs) and runs."""
+"""Data models of batch files, saved batches, plans (dry runs), runs, and what is read of runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from core.dispatch.models import CommandResult
-from core.errors import ErrorCode
-from core.fleet.models import FrozenModel, Risk
+from core.aip.messages import ResultStatus
+from core.commands.results import Basis, CommandResult, Verdict
+from core.errors import ErrorCode, ErrorInfo
+from core.models.frozen import FrozenModel
+from core.models.tools import Risk
 from core.policy.models import Answer
 
 RunKind = Literal["batch", "call", "undo"]
@@ -43,7 +45,7 @@ def _as_list(value: object) -> object:
 
 
 class _FileModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
 
 class Input(_FileModel):
@@ -119,7 +121,7 @@ class Step(_FileModel):
 class Parallel(BaseModel):
     """A group of steps that may run at the same time on one device."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     parallel: list[Step] = Field(min_length=1)
 
@@ -177,7 +179,7 @@ class Rollout(BaseModel):
     when the wave before it has ended. Without them all devices are one wave.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     parallel: int = Field(default=5, ge=1, le=1000)
     canary: int | None = _optional(None, ge=1)
@@ -188,7 +190,7 @@ class Rollout(BaseModel):
 class Batch(BaseModel):
     """A batch file: steps and the devices they are meant for, in the format `quarterdeck.batch/1`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     format: Literal["quarterdeck.batch/1"] = "quarterdeck.batch/1"
     name: str = Field(min_length=1, max_length=200)
@@ -381,6 +383,26 @@ class Cell(FrozenModel):
     carried_from: str = _optional("")
 
 
+def result_of(cell: Cell) -> CommandResult | None:
+    """The result of a cell; None while the cell has not ended, and for a cell that an earlier run has done.
+
+    A step that was not started gets a result with the AIP status `skipped`, no call id, and the reason as
+    its error.
+    """
+    if cell.result is not None or cell.state not in (CellState.NOT_STARTED, CellState.SKIPPED):
+        return cell.result
+    why = cell.note or "the run ended before it was its turn"
+    return CommandResult(
+        call_id="",
+        device=cell.device,
+        tool_name=cell.tool,
+        status=ResultStatus.SKIPPED,
+        verdict=Verdict.CANCELLED,
+        basis=Basis.NOTHING_SENT,
+        error=ErrorInfo.of(ErrorCode.SKIPPED, f"Not begun: {why}."),
+    )
+
+
 class RunState(StrEnum):
     """The state of a run. `interrupted`: the service stopped before the run ended."""
 
@@ -446,3 +468,201 @@ class Run(FrozenModel):
     cells: list[Cell]
     inputs: dict[str, Any] = _optional({})
     next: int | None = _optional(None)
+
+
+OutputStream = Literal["stdout", "stderr"]
+
+
+class OutputPiece(FrozenModel):
+    """Output of one stream; `at` is the position of its first character, `time` is UTC, ISO 8601.
+
+    Text between the end of a piece and the next `at` was not kept.
+    """
+
+    at: int
+    stream: OutputStream
+    text: str
+    time: str = ""
+
+    @property
+    def end(self) -> int:
+        """The position after its last character."""
+        return self.at + len(self.text)
+
+    def since(self, after: int) -> OutputPiece:
+        """The part of this piece from position `after` on."""
+        if after <= self.at:
+            return self
+        return self.model_copy(update={"at": after, "text": self.text[after - self.at :]})
+
+
+class OutputChunk(FrozenModel):
+    """Output from a position on, in order. The next call asks from `next`.
+
+    `more`: further output is kept already. `ended`: the command has ended, so no more will come after that.
+    """
+
+    pieces: list[OutputPiece]
+    next: int
+    more: bool = False
+    ended: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text of both streams, in the order of arrival."""
+        return "".join(piece.text for piece in self.pieces)
+
+
+class ValueDifference(FrozenModel):
+    """A place at which two JSON values differ. `path` is a JSON path such as `$.filesystems[0].use_percent`.
+
+    `kind` says whether `before` or `after` is absent there; an absent side is None.
+    """
+
+    path: str
+    kind: Literal["changed", "added", "removed"] = "changed"
+    before: Any = None
+    after: Any = None
+
+
+class CellSide(FrozenModel):
+    """What a comparison shows of a cell in one run. `duration_ms` is None without a result."""
+
+    state: CellState
+    status: str = ""
+    verdict: str = ""
+    error: ErrorCode | None = None
+    duration_ms: float | None = None
+
+
+class CellComparison(FrozenModel):
+    """One step on one device in two runs. `before` or `after` is None if that run has no such cell.
+
+    `equal`: state, status, verdict, error code, value and pictures are the same; the duration may differ.
+    `more` is the number of differences beyond those listed.
+    """
+
+    device: str
+    step: str
+    equal: bool
+    before: CellSide | None
+    after: CellSide | None
+    differences: list[ValueDifference] = Field(default_factory=list)
+    more: int = 0
+
+
+class RunComparison(FrozenModel):
+    """Two runs, cell by cell, in the order of the first. `notes` state what makes them hard to compare."""
+
+    before: str
+    after: str
+    cells: list[CellComparison]
+    notes: list[str] = Field(default_factory=list)
+
+    @property
+    def equal(self) -> int:
+        """The number of cells that are equal."""
+        return sum(cell.equal for cell in self.cells)
+
+
+class UndoFate(StrEnum):
+    """What an undo run does about one call."""
+
+    UNDOES = "undoes"
+    NOTHING = "nothing"
+    CANNOT = "cannot"
+    UNKNOWN = "unknown"
+    UNDONE = "undone"
+    UNAVAILABLE = "unavailable"
+
+
+class UndoCell(FrozenModel):
+    """The fate of one call of a run, or of a cell without a call, and why.
+
+    `what` describes the call in a sentence. With the fate `undoes`, the call `inverse` with `undo_id` undoes
+    it, and `answer` is the policy's decision about that call now; None if it would be refused, as `why` says.
+    """
+
+    device: str
+    step: str
+    tool: str
+    fate: UndoFate
+    why: str = ""
+    what: str = ""
+    call_id: str | None = None
+    inverse: str = ""
+    undo_id: str = ""
+    answer: Answer | None = None
+
+
+class UndoPlan(FrozenModel):
+    """What the undo of a run would do, in the order in which each device would be asked; nothing is sent.
+
+    `summary` states it in one sentence. `digest` identifies the calls that would be made.
+    """
+
+    run: str
+    summary: str
+    digest: str
+    cells: list[UndoCell] = Field(default_factory=list)
+
+    @property
+    def calls(self) -> list[UndoCell]:
+        """The cells that would be undone."""
+        return [cell for cell in self.cells if cell.fate is UndoFate.UNDOES]
+
+
+MOST_ASKED = 50
+"""Maximum number of expressions that are tried at once."""
+
+LONGEST_VALUE = 2_000
+"""Maximum number of characters of a value that is shown, as JSON."""
+
+Place = Literal["when", "expect", "with"]
+"""Which part of a step an expression stands in; `with` is a text in its arguments."""
+
+
+class Readable(FrozenModel):
+    """A value that an expression may read.
+
+    `path` is what an expression writes: `steps.disk.result.free_bytes`. `type` is its type in words; `value`
+    its value in an earlier run as JSON, shortened. Both are empty where they are not known.
+    """
+
+    path: str
+    type: str = ""
+    value: str = ""
+
+
+class AskedExpression(FrozenModel):
+    """A text with expressions at a place of a step."""
+
+    place: Place
+    text: str
+
+
+class ExpressionTrial(FrozenModel):
+    """What an expression is, and what it gives.
+
+    `problem` says what is wrong with it, at `line` and `column`, which count from 1 in the text between the
+    brackets. `value` is JSON, at most `LONGEST_VALUE` characters of it; `unknown` says why there is none.
+    """
+
+    problem: str = ""
+    line: int = 1
+    column: int = 1
+    type: str = ""
+    value: str = ""
+    unknown: str = ""
+
+
+class ExpressionTrials(FrozenModel):
+    """What the conditions of a step may read, and a trial of each asked expression, in their order.
+
+    Results are those of the earlier run `run` on `device`; both are empty without one.
+    """
+
+    readable: list[Readable]
+    trials: list[ExpressionTrial]
+    run: str = ""
+    device: str = ""

@@ -30,12 +30,14 @@ from core.batch.templates import (
     compile_all,
     has_expressions,
 )
+from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
 from core.dispatch.argument_checks import outside_said_roots
-from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.dispatch.deadline import is_stock
 from core.errors import ErrorCode, QuarterdeckError
-from core.fleet.models import Device, Effect, Health, Tool
+from core.models.devices import Device, Health
+from core.models.tool_lookup import lacks
+from core.models.tools import Effect, Tool
 from core.policy.analysis.masking import UNQUOTED
 from core.policy.analysis.shell.tool_arguments import described_line_arguments
 from core.policy.models import Answer, Decision
@@ -289,7 +291,7 @@ class Planner:
     def _with_missing_tool(self, cell: PlannedCell, step: Step, device: Device) -> PlannedCell:
         """The cell on this device; of one that is not known yet, also that its tool is not there."""
         missing = cell.outcome == "not_known" and self._offers.tool(device.name, step.tool) is None
-        why = f"{cell.why}; {device.name} has no tool {step.tool}" if missing else cell.why
+        why = f"{cell.why}; {lacks(device, step.tool)}" if missing else cell.why
         return cell.model_copy(update={"device": device.name, "why": why})
 
     def _filled(

@@ -21,8 +21,8 @@ from core.batch.run_state import ActiveRun
 from core.batch.templates import CompiledStep
 from core.canonical_json import canonical_bytes
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
-from core.fleet.models import Effect, Risk
 from core.ids import new_id
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
 from core.statements import Request, make_request
 

@@ -7,11 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
-from core.batch.models import Cell
-from core.batch.run_compare import ValueDifference, comparable, result_differences
-from core.batch.run_state import result_of
+from core.batch.models import Cell, ValueDifference, result_of
+from core.batch.run_compare import comparable, result_differences
 from core.canonical_json import digest_of
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 
 class ResultGroup(FrozenModel):

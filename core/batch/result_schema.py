@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.dispatch.deadline import is_stock
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Tool
+from core.models.devices import Device
+from core.models.tools import BUILT_IN_NAMESPACE, Tool
 
 # A FastMCP server puts a number, a text or a list into an object, as a result must be one, and marks it so.
 _WRAPPED = "x-fastmcp-wrap-result"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.approvals.grants import holds_secret
 from core.batch.models import ApprovalStep, Cell, CellState, Entry, Run, calls, flatten
 from core.batch.run_state import SWITCHED_OFF, Carried, already_resumed
 from core.batch.step_values import holds_mask
+from core.commitments import holds_stand_in
 from core.errors import ErrorCode, Refused
 
 _SUCCEEDED = (CellState.DONE, CellState.SKIPPED)
@@ -84,7 +84,7 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
     secret = [
         step.id
         for step in flatten(run.batch.steps)
-        if holds_secret(step.parameters) or holds_mask(step.parameters)
+        if holds_stand_in(step.parameters) or holds_mask(step.parameters)
     ]
     if secret:
         raise Refused(

@@ -7,14 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from core.batch.models import Cell, CellState, Run
-from core.dispatch.models import CommandResult
-from core.errors import ErrorCode
-from core.fleet.models import FrozenModel
+from core.batch.models import Cell, CellComparison, CellSide, Run, RunComparison, ValueDifference
+from core.commands.results import CommandResult
 
 # Members at the top of a result that tell of the call, not of its outcome: no two calls have them in common.
 OF_THE_CALL = frozenset({"execution_time", "timestamp", "taken_at", "undo", "observation"})
@@ -22,58 +18,6 @@ OF_THE_CALL = frozenset({"execution_time", "timestamp", "taken_at", "undo", "obs
 MOST_DIFFERENCES = 50
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ABSENT = object()
-
-
-class ValueDifference(FrozenModel):
-    """A place at which two JSON values differ. `path` is a JSON path such as `$.filesystems[0].use_percent`.
-
-    `kind` says whether `before` or `after` is absent there; an absent side is None.
-    """
-
-    path: str
-    kind: Literal["changed", "added", "removed"] = "changed"
-    before: Any = None
-    after: Any = None
-
-
-class CellSide(FrozenModel):
-    """What a comparison shows of a cell in one run. `duration_ms` is None without a result."""
-
-    state: CellState
-    status: str = ""
-    verdict: str = ""
-    error: ErrorCode | None = None
-    duration_ms: float | None = None
-
-
-class CellComparison(FrozenModel):
-    """One step on one device in two runs. `before` or `after` is None if that run has no such cell.
-
-    `equal`: state, status, verdict, error code, value and pictures are the same; the duration may differ.
-    `more` is the number of differences beyond those listed.
-    """
-
-    device: str
-    step: str
-    equal: bool
-    before: CellSide | None
-    after: CellSide | None
-    differences: list[ValueDifference] = Field(default_factory=list)
-    more: int = 0
-
-
-class RunComparison(FrozenModel):
-    """Two runs, cell by cell, in the order of the first. `notes` state what makes them hard to compare."""
-
-    before: str
-    after: str
-    cells: list[CellComparison]
-    notes: list[str] = Field(default_factory=list)
-
-    @property
-    def equal(self) -> int:
-        """The number of cells that are equal."""
-        return sum(cell.equal for cell in self.cells)
 
 
 def compare_runs(before: Run, after: Run, devices: Collection[str] | None = None) -> RunComparison:

@@ -25,20 +25,21 @@ from core.batch.models import (
     RunState,
     RunSummary,
     flatten,
+    result_of,
     rows,
 )
 from core.batch.step_values import readable_value
 from core.canonical_json import digest_of
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
 from core.quick import made
+from core.tasks import in_turns
 
 SWITCHED_OFF = "switched off"
 AS_EXPECTED = "It failed as expected."
 ALLOWED = "Its failure is allowed."
 ANSWERED_LATE = "The device answered late."
 NOT_JUDGED = "It succeeded, says its late answer; whether as the batch expects was not judged."
-CELLS_AT_A_TIME = 1_000
 Json = dict[str, Any]
 
 
@@ -162,12 +163,10 @@ class ActiveRun:
         for cell in self._first_cells(state):
             self.put(cell)
 
-    async def put_first_cells_in_slices(self, state: CellState) -> None:
-        """`put_first_cells` with turns of the event loop between: ten thousand cells take 20 ms and more."""
-        for number, cell in enumerate(self._first_cells(state), 1):
+    async def queue_first_cells(self) -> None:
+        """`put_first_cells` of a run that begins, whose ten thousand cells take 20 ms and more."""
+        async for cell in in_turns(self._first_cells(CellState.QUEUED)):
             self.put(cell)
-            if number % CELLS_AT_A_TIME == 0:
-                await asyncio.sleep(0)
 
     def _first_cells(self, state: CellState) -> Iterator[Cell]:
         off = {step.id for step in flatten(self.batch.steps) if not step.enabled}
@@ -338,24 +337,4 @@ def step_facts(cell: Cell, earlier: CommandResult | None = None) -> StepFacts:
         error=result.error.code.value if result.error else "",
         duration_ms=result.duration_ms,
         attempts=cell.attempts,
-    )
-
-
-def result_of(cell: Cell) -> CommandResult | None:
-    """The result of a cell; None while the cell has not ended, and for a cell that an earlier run has done.
-
-    A step that was not started gets a result with the AIP status `skipped`, no call id, and the reason as
-    its error.
-    """
-    if cell.result is not None or cell.state not in (CellState.NOT_STARTED, CellState.SKIPPED):
-        return cell.result
-    why = cell.note or "the run ended before it was its turn"
-    return CommandResult(
-        call_id="",
-        device=cell.device,
-        tool_name=cell.tool,
-        status=ResultStatus.SKIPPED,
-        verdict=Verdict.CANCELLED,
-        basis=Basis.NOTHING_SENT,
-        error=ErrorInfo.of(ErrorCode.SKIPPED, f"Not begun: {why}."),
     )

@@ -33,8 +33,8 @@ from core.batch.run_state import (
     state_after_late_answer,
 )
 from core.batch.templates import CompiledStep, compile_batch
+from core.commands.results import CommandResult
 from core.debounce import Coalescer
-from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, Refused
 from core.ids import now_utc
 from core.tasks import TaskGroupOwner
@@ -165,7 +165,7 @@ class Runner:
             held=HeldValues(steps_read(compiled)),
         )
         self.next_number += 1
-        await run.put_first_cells_in_slices(CellState.QUEUED)
+        await run.queue_first_cells()
         await self._record_start(run)
         self._runs[run.id] = run
         self._forget_old()

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from core.batch.expression_reads import LARGEST_CONTEXT, TooCostly
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import BadInput, JournalError
 from core.json_walk import values_in
 from core.token_formats import MASK

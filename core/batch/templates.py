@@ -18,8 +18,8 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.models import ApprovalStep, Batch, Step, calls
+from core.commands.live_secrets import SHORTEST
 from core.commitments import Places, no_places
-from core.dispatch.live_secrets import SHORTEST
 from core.policy.analysis.arguments import snake
 from core.policy.analysis.shell.tool_arguments import line_at
 from core.token_formats import Span

@@ -10,21 +10,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from pydantic import Field
-
 from core.audit.entries import Entry
 from core.audit.events import event_of
 from core.audit.projection import CommandState, Projection, keep_values
-from core.batch.models import APPROVAL, Batch, Rollout, Run, Step
+from core.batch.models import APPROVAL, Batch, Rollout, Run, Step, UndoCell, UndoFate, UndoPlan
 from core.canonical_json import digest_of
-from core.dispatch.models import Basis, CommandResult, Verdict
-from core.fleet.models import Effect, FrozenModel
-from core.policy.models import Answer, Decision
+from core.commands.results import Basis, CommandResult, Verdict
+from core.models.tools import Effect
+from core.policy.models import Decision
 from core.text import plural
 
 RESTORE_FILE, UNDO = "restore_file", "undo"
@@ -32,53 +29,11 @@ INVERSES = (RESTORE_FILE, UNDO)
 _SHELLS = frozenset({"shell_execute", "EXEC_CLI"})
 _UNDO_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 _LONGEST_STEP_ID = 64
-
-
-class UndoFate(StrEnum):
-    """What an undo run does about one call."""
-
-    UNDOES = "undoes"
-    NOTHING = "nothing"
-    CANNOT = "cannot"
-    UNKNOWN = "unknown"
-    UNDONE = "undone"
-    UNAVAILABLE = "unavailable"
-
-
-class UndoCell(FrozenModel):
-    """The fate of one call of a run, or of a cell without a call, and why.
-
-    `what` describes the call in a sentence. With the fate `undoes`, the call `inverse` with `undo_id` undoes
-    it, and `answer` is the policy's decision about that call now; None if it would be refused, as `why` says.
-    """
-
-    device: str
-    step: str
-    tool: str
-    fate: UndoFate
-    why: str = ""
-    what: str = ""
-    call_id: str | None = None
-    inverse: str = ""
-    undo_id: str = ""
-    answer: Answer | None = None
-
-
-class UndoPlan(FrozenModel):
-    """What the undo of a run would do, in the order in which each device would be asked; nothing is sent.
-
-    `summary` states it in one sentence. `digest` identifies the calls that would be made.
-    """
-
-    run: str
-    summary: str
-    digest: str
-    cells: list[UndoCell] = Field(default_factory=list)
-
-    @property
-    def calls(self) -> list[UndoCell]:
-        """The cells that would be undone."""
-        return [cell for cell in self.cells if cell.fate is UndoFate.UNDOES]
+_WHY_UNKNOWN = {
+    Basis.NO_ANSWER: "No answer came, and so no undo id: it may have happened.",
+    Basis.UNUSABLE_ANSWER: "Its answer could not be used, and so has no undo id: it may have happened.",
+    Basis.DEVICE_DOES_NOT_KNOW: "Its device does not know how it ended, and has no undo id for it.",
+}
 
 
 class UndoCalls(NamedTuple):
@@ -257,10 +212,8 @@ def _cell_of(
             return with_fate(UndoFate.UNAVAILABLE, away, **found)
         return with_fate(UndoFate.UNDOES, decision.undo, **found)
     if result.verdict is Verdict.UNKNOWN:
-        return with_fate(
-            UndoFate.UNKNOWN,
-            "No answer came, and so no undo id: it may have happened. Look at the device.",
-        )
+        next_step = result.error.next if result.error is not None else ""
+        return with_fate(UndoFate.UNKNOWN, f"{_WHY_UNKNOWN[result.basis]} {next_step}".rstrip())
     if result.verdict is Verdict.CANCELLED:
         return with_fate(UndoFate.UNKNOWN, "It was cancelled while it ran; what it did until then stays.")
     if result.error is not None and decision is not None and decision.reversible:

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from core.cli.base import EVERYWHERE, CommonOptions, end_on_signals, examples, in_session
+from core.cli.base import EVERYWHERE, CommonOptions, command_set, end_on_signals, examples, in_session
 from core.cli.output import as_json, claim_cell, note, say, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.environment import TOKEN_VARIABLE, keep_memory_private
 from core.errors import BadInput
-from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
+from core.policy.agent_models import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
 from core.policy.models import Profile
 from core.service import exit_codes
 from core.service.console import AgentCommand, AgentState, AgentTally
@@ -24,11 +24,13 @@ from core.service.wishes import agent_added, agent_set
 _LONGEST_TOKEN = 4_096
 MOST_COMMANDS = 50
 
+commands = command_set()
 app = typer.Typer(
     help="The programs that may ask for commands through the gateway.",
     epilog=EVERYWHERE,
     no_args_is_help=True,
 )
+commands.add_typer(app, name="agents")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
 ProfileOption = Annotated[
@@ -262,6 +264,11 @@ def _changed(
         raise BadInput(f"--targets: {error}") from error
 
 
+@commands.command(
+    "gateway",
+    epilog=examples("gateway --as night-shift", "gateway --http 127.0.0.1:8765"),
+    short_help="Serve agents by the Model Context Protocol.",
+)
 def gateway(
     context: typer.Context,
     name: Annotated[

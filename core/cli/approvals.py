@@ -12,18 +12,17 @@ from typing import Annotated, Literal
 
 import typer
 
-from core.approvals.grants import GrantTerms, exact_arguments, scope_words, usual_limits
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
-from core.cli import show
 from core.cli.asking import card_of, of_words
-from core.cli.base import EVERYWHERE, examples, in_session
-from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
+from core.cli.base import EVERYWHERE, command_set, examples, in_session
+from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell, tool_cell
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, checked, sign_change, signs, unlock
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
+from core.policy.grants import GrantTerms, exact_arguments, scope_words, usual_limits
 from core.service import exit_codes
 from core.service.wishes import operator_added, operator_removed
 from core.statements import check_shown
@@ -31,6 +30,30 @@ from core.statements import check_shown
 RUN_GRANT_HOURS = 24.0
 _SPAN = re.compile(r"(\d{1,5})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+async def list_waiting(session: Session, json_wanted: bool) -> None:
+    """List the requests that wait for an operator."""
+    found = await session.console.approvals.list()
+    if json_wanted:
+        say(as_json({"approvals": [one.model_dump(mode="json", by_alias=True) for one in found]}))
+        return
+    if not found:
+        say("Nothing waits for approval.")
+        return
+    rows = [
+        (
+            one.id,
+            one.decision.risk.value,
+            one.request.device,
+            tool_cell(one.request.tool_name),
+            one.actor,
+            f"{one.remaining_s:.0f} s",
+            one.decision.summary,
+        )
+        for one in found
+    ]
+    say(table(("ID", "RISK", "DEVICE", "TOOL", "ASKED BY", "LEFT", "EFFECT"), rows))
 
 
 def granted_terms(
@@ -240,6 +263,7 @@ async def remove_operator(session: Session, name: str, unlocking: KeySource, jso
     )
 
 
+commands = command_set()
 approvals_app = typer.Typer(
     help="What waits for an operator's answer.", epilog=EVERYWHERE, no_args_is_help=True
 )
@@ -247,6 +271,9 @@ grants_app = typer.Typer(
     help="Remembered approvals: what runs without asking.", epilog=EVERYWHERE, no_args_is_help=True
 )
 operators_app = typer.Typer(help="Who may approve.", epilog=EVERYWHERE, no_args_is_help=True)
+commands.add_typer(approvals_app, name="approvals")
+commands.add_typer(grants_app, name="grants")
+commands.add_typer(operators_app, name="operators")
 
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the journal and the asker.")]
 DigestOption = Annotated[
@@ -259,7 +286,7 @@ RequestArgument = Annotated[str, typer.Argument(metavar="ID")]
 @approvals_app.command("list", epilog=examples("approvals list", "approvals list --json"))
 def approvals_list(context: typer.Context) -> None:
     """List what waits: highest risk first, then oldest."""
-    in_session(context, lambda session: show.approvals(session, context.obj.json))
+    in_session(context, lambda session: list_waiting(session, context.obj.json))
 
 
 @approvals_app.command("show", epilog=examples("approvals show a-0123", "approvals show a-0123 --json"))

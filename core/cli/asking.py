@@ -13,8 +13,9 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, decide, unlock
 from core.commitments import commitments_in, readable
 from core.errors import BadInput, QuarterdeckError, Refused
-from core.fleet.models import Fact, ToolScope
-from core.policy.analysis.built_in_tools import CLOSE_APPLICATION
+from core.fleet.models import ToolScope
+from core.models.tool_names import CLOSE_APPLICATION
+from core.models.tools import Fact
 from core.service.console import ApprovalChanged, Missed
 from core.statements import check_shown, short_code
 from core.tasks import TaskGroupOwner

@@ -1,4 +1,4 @@
-"""`quarterdeck audit verify` and `accept-loss`: the journal of a home, also where it cannot be opened."""
+"""`quarterdeck audit`: find, show and verify journal entries, also where the home cannot be opened."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from core.broken_text import fault_words
+from core.cli import entries
+from core.cli.base import EVERYWHERE, command_set, examples, in_session
 from core.cli.output import as_json, error_json, facts, say
 from core.cli.session import actor
-from core.cli.signing import KeySource, note_difference, sign_as, unlock_one_of
+from core.cli.signing import KeySource, note_difference, sign_as, signs, unlock_one_of
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, JournalError, ServiceError
 from core.home import Home, HomeLock
 from core.service import exit_codes
@@ -19,6 +23,13 @@ from core.service.rpc.client import RemoteConsole
 
 if TYPE_CHECKING:
     from core.audit.spool import SpoolKey
+
+commands = command_set()
+app = typer.Typer(help="The journal: find, show, verify.", epilog=EVERYWHERE, no_args_is_help=True)
+commands.add_typer(app, name="audit")
+
+# The largest number that the journal can store.
+LAST = (1 << 63) - 1
 
 
 async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) -> int:
@@ -185,3 +196,74 @@ async def accept_loss(home: Home, unlocking: KeySource, json_wanted: bool) -> No
         say(as_json({"accepted": seq, "lost": [wish.loss.left.size + 1, wish.loss.known.size]}))
     else:
         say(f"{wish.loss.words}. Entry {seq:,} says that {key.name} accepted it; the home opens again.")
+
+
+@app.command(
+    "verify", epilog=examples("audit verify", "audit verify --checkpoint /media/usb/checkpoint --json")
+)
+def audit_verify(
+    context: typer.Context,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Compare with a checkpoint that an earlier verification printed, kept elsewhere since.",
+        ),
+    ] = None,
+) -> None:
+    """Recompute the whole journal, blobs included. Exit code 8 when it does not verify.
+
+    The last lines are the newest checkpoint, a signed note over all entries. Keep them where this home's
+    files cannot reach (quarterdeck audit verify > FILE on another disk): with --checkpoint FILE a later
+    verification finds a journal that was rolled back, or begun anew, as a whole.
+    """
+    raise typer.Exit(asyncio.run(verify(context.obj.home, context.obj.json, checkpoint)))
+
+
+@app.command("accept-loss", epilog=examples("audit accept-loss", "audit accept-loss --operator anna"))
+@signs
+def audit_accept_loss(context: typer.Context, *, unlocking: KeySource) -> None:
+    """Sign that the entries which the journal lacks are lost, so that the home opens again.
+
+    For a home whose journal is older than its last known head, such as a copy that was taken while the
+    service ran, and of which there is no better copy. The journal's next entry names what is lost, for ever.
+    Everything that is left must verify.
+    """
+    asyncio.run(accept_loss(context.obj.home, unlocking, context.obj.json))
+
+
+@app.command(
+    "find",
+    epilog=examples(
+        "audit find tool:type_text status:failure since:1h",
+        "audit find 'device:lab-* dur:>2s'",
+        "audit find --limit 200 --before 983 some text",
+    ),
+)
+def audit_find(
+    context: typer.Context,
+    query: Annotated[list[str] | None, typer.Argument(metavar="QUERY...")] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="NUMBER", help="How many entries at most.")
+    ] = 50,
+    before: Annotated[
+        int | None,
+        typer.Option(min=0, max=LAST, metavar="NUMBER", help="Only entries with a smaller number."),
+    ] = None,
+) -> None:
+    """Find entries, newest first, by what they hold; without a query, all."""
+    words = " ".join(query or [])
+    in_session(context, lambda session: entries.find(session, words, limit, before, context.obj.json))
+
+
+@app.command("show", epilog=examples("audit show 983", "audit show 983 --json"))
+def audit_show(
+    context: typer.Context, seq: Annotated[int, typer.Argument(metavar="NUMBER", min=0, max=LAST)]
+) -> None:
+    """Show one entry in full, and check the proof that the journal's signed head covers it.
+
+    The proof (RFC 6962) leads from the entry's hash to the root that this home's key has signed. Exit code 8
+    when it does not hold.
+    """
+    in_session(context, lambda session: entries.entry(session, seq, context.obj.json))

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -46,6 +47,27 @@ HomeOption = Annotated[
         metavar="DIR",
     ),
 ]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--save",
+        metavar="DIR",
+        help="Save the pictures and large outputs of results as new files in this folder.",
+    ),
+]
+WaitOption = Annotated[
+    float,
+    typer.Option(
+        min=0, metavar="SECONDS", help="How long to wait for an approval where this is no terminal."
+    ),
+]
+DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
+ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
+
+
+def command_set() -> typer.Typer:
+    """A new set of commands of `quarterdeck`; `core.cli.command_table` names the module that has it."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 def in_session(

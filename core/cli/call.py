@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from core.batch.models import Run
-from core.batch.run_state import result_of
+import typer
+
+from core.batch.models import Run, result_of
 from core.cli.arguments import Mistyped, parse_arguments
+from core.cli.base import (
+    DeviceArgument,
+    SaveOption,
+    ToolArgument,
+    WaitOption,
+    command_set,
+    examples,
+    in_session,
+)
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import (
     as_json,
@@ -20,11 +30,13 @@ from core.cli.output import (
 )
 from core.cli.saving import Saving
 from core.cli.session import Session
-from core.cli.signing import KeySource, identify
-from core.dispatch.models import Basis, CommandStage
+from core.cli.signing import KeySource, identify, signs
+from core.commands.results import Basis, CommandStage
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
 from core.service import exit_codes
 from core.service.envelope import cell_envelope, envelope_error, refused_envelope
+
+commands = command_set()
 
 
 async def call(
@@ -132,3 +144,60 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
         for other in envelope.error.alternatives if envelope.error is not None else ():
             note(one_line(f"Could be called now: {other.tool} on {other.device}. {other.why}"))
     return code
+
+
+@commands.command(
+    "call",
+    epilog=examples(
+        "call this-computer get_system_info info_type=memory",
+        "call lab-1 shell_execute command='df -h' timeout=20 --wait 60",
+        'call lab-1 screenshot region:=\'{"x": 0, "y": 0, "width": 640, "height": 480}\'',
+        "call lab-1 write_file file_path=/tmp/a.txt content=@notes.txt",
+        "call lab-1 screenshot region:=@region.json --save pictures",
+    ),
+)
+@signs
+def call_command(
+    context: typer.Context,
+    device: DeviceArgument,
+    tool: ToolArgument,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...")] = None,
+    wait: WaitOption = 0,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, max=86_400, metavar="SECONDS", help="How long the tool may take, on the device."
+        ),
+    ] = None,
+    save: SaveOption = None,
+    *,
+    unlocking: KeySource,
+) -> None:
+    """Call one tool of one device.
+
+    Arguments are key=value (typed as the tool's schema says), key:=JSON, key=@FILE for a file's
+    text, or key:=@FILE for the JSON in a file.
+
+    With --json, an error has a code, a message, the next step, and `retryable`: whether the very same call
+    may succeed later, and changes nothing twice. `stage` is where it ended: prepare, validate, harden,
+    decide, approve, record_intent and send are before it reached the device, observe is after; null is not
+    known. `note` is said beside a result that needs a word, as where a device's client loses values.
+    """
+
+    # An unusable folder is reported before anything is sent.
+    saving = Saving.into(save)
+
+    async def work(session: Session) -> int:
+        return await call(
+            session,
+            device,
+            tool,
+            arguments or [],
+            timeout=timeout,
+            wait=wait,
+            json_wanted=context.obj.json,
+            unlocking=unlocking,
+            saving=saving,
+        )
+
+    in_session(context, work, wait_for_devices=True, device=device)

@@ -42,13 +42,23 @@ def _say(found: Certificates, json_wanted: bool) -> None:
         say(as_json(found.model_dump(mode="json")))
         return
     none = "none: this console listens for this computer only"
-    say(facts([("Certificate", found.present or none), ("Next", found.next)]))
+    shown = [
+        ("Certificate", found.present or none),
+        ("Valid until", _day(found.present_until)),
+        ("Next", found.next),
+        ("Valid until", _day(found.next_until)),
+    ]
+    say(facts(shown))
     if found.devices:
         say()
         rows = [(row.device, *_accepts(row, found)) for row in found.devices]
         say(table(("DEVICE", "ACCEPTS", "WHY NOT THE NEXT"), rows))
     if found.next:
         say("\nOnce the devices accept the next: quarterdeck devices certificate switch")
+
+
+def _day(stamp: str) -> str:
+    return stamp[:10]
 
 
 def _accepts(row: DeviceCertificates, found: Certificates) -> tuple[str, str]:

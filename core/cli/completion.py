@@ -12,6 +12,7 @@ from typer.completion import (  # type: ignore[attr-defined]  # has both, withou
     get_completion_script,
 )
 
+from core.cli.base import command_set, examples
 from core.cli.output import as_json, say
 
 # Set by the script in the environment of the program that it asks.
@@ -26,6 +27,10 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
+commands = command_set()
+
+
+@commands.command(epilog=examples("completion bash", "completion fish"))
 def completion(
     context: typer.Context, shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish")]
 ) -> None:

@@ -7,21 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.base import EVERYWHERE, command_set, examples, in_session
 from core.cli.output import as_json, facts, lines, note, one_line, say, shown_json, styled, table, tool_cell
-from core.cli.session import Session, must_be_here
+from core.cli.session import Session, tool_of
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
-from core.fleet.contracts import changed_facts
-from core.fleet.models import Tool
+from core.models.tools import Tool, changed_facts
 from core.service.console import ContractChange
 from core.service.wishes import contract_change
 
+commands = command_set()
 app = typer.Typer(
     help="Tools that are not what was trusted: list them, see what changed, trust them.",
     epilog=EVERYWHERE,
     no_args_is_help=True,
 )
+commands.add_typer(app, name="contracts")
 NOT_KEPT = "The trusted definition was not kept, only its digest. This is the definition now:"
 AROUND = 2
 
@@ -40,7 +41,7 @@ def show(context: typer.Context, device: DeviceArgument, tool: ToolArgument) -> 
     """Show what changed of one tool, as a difference. Nothing is trusted."""
 
     async def work(session: Session) -> None:
-        found = await _tool(session, device, tool)
+        found = await tool_of(session, device, tool)
         _say_change(
             found, await session.console.devices.tool_change(device, found.tool_key), context.obj.json
         )
@@ -115,7 +116,7 @@ async def _review(
     unlocking: KeySource,
     json_wanted: bool,
 ) -> None:
-    tool = await _tool(session, device, wanted)
+    tool = await tool_of(session, device, wanted)
     if digest is not None and digest != tool.contract.digest:
         raise Refused(
             f"The digest of this contract is {tool.contract.digest} now; nothing is signed.",
@@ -135,23 +136,6 @@ async def _review(
         say(as_json({**_as_json(tool, change), "trusted": not trusted.changed}))
     else:
         say(f"{one_line(tool.tool_name)} on {device} is trusted as it is now.")
-
-
-async def _tool(session: Session, device: str, wanted: str) -> Tool:
-    """Find a tool by its name or key.
-
-    Raises:
-        BadInput: the device or the tool does not exist.
-        DeviceError: the device is away, so its tools are not known.
-    """
-    tools = await session.console.devices.tools(device)
-    for tool in tools:
-        if wanted in (tool.tool_name, tool.tool_key):
-            return tool
-    if not tools:
-        await must_be_here(session, device)
-    # Says why, where the device could offer it.
-    return (await session.console.devices.describe(device, wanted)).tool
 
 
 def _say_change(tool: Tool, change: ContractChange, json_wanted: bool) -> None:

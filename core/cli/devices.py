@@ -3,22 +3,53 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from core.aip.pairing import at_host, decode_pairing, encode_pairing
-from core.cli import certificates, show
-from core.cli.base import examples, in_session
-from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, say, table, time_cell
+from core.cli import certificates
+from core.cli.base import command_set, examples, in_session
+from core.cli.output import (
+    MOST_REASON,
+    as_json,
+    claim_cell,
+    facts,
+    moment,
+    note,
+    one_line,
+    say,
+    table,
+    time_cell,
+)
 from core.cli.prompt import is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import CheckState, Device, DeviceDetails, DeviceSettings, Pairing
+from core.fleet.advertised import advertised, check_host
+from core.fleet.models import CheckState, DeviceDetails, DeviceSettings
+from core.models.devices import Device
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
+
+
+async def list_devices(session: Session, json_wanted: bool) -> None:
+    """List every device with its health."""
+    found = (await session.console.service.state()).devices
+    if json_wanted:
+        say(as_json({"devices": [one.model_dump(mode="json", by_alias=True) for one in found]}))
+        return
+    rows = [
+        (
+            one.name,
+            one.health.value,
+            one.tool_count,
+            claim_cell(one.system or one.platform),
+            " ".join(one.tags),
+            claim_cell(one.reason, MOST_REASON),
+        )
+        for one in found
+    ]
+    say(table(("NAME", "HEALTH", "TOOLS", "SYSTEM", "TAGS", "WHY"), rows))
 
 
 async def make_pairing(
@@ -38,7 +69,7 @@ async def make_pairing(
         if line is not None:
             raise BadInput("--advertise is for a device that dials in; one that listens advertises itself.")
         # Before anything is signed: the host must be one.
-        at_host((await session.console.devices.listening()).url or "wss://console/", advertise)
+        check_host((await session.console.devices.listening()).url, advertise)
     wish = pairing_change(name, settings, line)
     if line is not None:
         signed = await sign_change(session, unlocking, wish, line)
@@ -48,7 +79,7 @@ async def make_pairing(
         signed = await sign_change(session, unlocking, wish)
         pairing = await session.console.devices.pair(name, settings, signed)
         if advertise is not None:
-            pairing = _advertised(pairing, advertise)
+            pairing = advertised(pairing, advertise)
         if json_wanted:
             say(as_json(pairing.model_dump(mode="json")))
         else:
@@ -70,15 +101,6 @@ async def make_pairing(
             say(pairing.stock_url)
     if session.hosted:
         note("No service is running for this home: quarterdeck service start, so that devices can connect.")
-
-
-def _advertised(pairing: Pairing, host: str) -> Pairing:
-    """A pairing whose device dials another name or address of this console."""
-    url = at_host(pairing.url, host)
-    line = replace(decode_pairing(pairing.string), url=url)
-    return pairing.model_copy(
-        update={"string": encode_pairing(line), "url": url, "stock_url": f"{url}?token={line.token}"}
-    )
 
 
 async def details(session: Session, name: str, json_wanted: bool) -> None:
@@ -262,7 +284,9 @@ def _clock(device: Device) -> str:
     return f"{abs(device.clock_offset_ms):.0f} ms {'ahead' if device.clock_offset_ms > 0 else 'behind'}"
 
 
+commands = command_set()
 app = typer.Typer(help="The devices and their health.", invoke_without_command=True)
+commands.add_typer(app, name="devices")
 app.add_typer(certificates.app, name="certificate")
 
 # More than the longest pairing string; bounds the reading of endless input.
@@ -288,9 +312,14 @@ AgentOption = Annotated[
 def devices(context: typer.Context) -> None:
     """List the devices and their health; or see to one of them."""
     if context.invoked_subcommand is None:
-        in_session(context, lambda session: show.devices(session, context.obj.json), wait_for_devices=True)
+        in_session(context, lambda session: list_devices(session, context.obj.json), wait_for_devices=True)
 
 
+@commands.command(
+    "pair",
+    epilog=examples("pair lab-1 --tag lab --production", "pair lab-2 --string -"),
+    short_help="Make a device known: one that dials in, or one that listens.",
+)
 @signs
 def pair(
     context: typer.Context,

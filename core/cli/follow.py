@@ -14,7 +14,7 @@ from core.cli.prompt import TerminalClosed, is_terminal
 from core.cli.run_display import Display, display_for
 from core.cli.session import Session
 from core.cli.signing import KeySource
-from core.dispatch.models import Basis, CommandStage, Verdict
+from core.commands.results import Basis, CommandStage, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged

@@ -9,12 +9,14 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import ErrorInfo
 from core.service.envelope import Envelope, envelope_error
 from core.text import escape_hidden, escape_right_to_left, sentences, shorten_middle
 
 GAP = "  "
+MOST_REASON = 160
+"""Characters of a reason in the last column of a table, whose width pads no other column."""
 # The fields of `core.fleet.models.ToolScope` as people read them.
 SCOPE_NAMES = {
     "authentication": "Sign-in",

@@ -12,7 +12,7 @@ from core.approvals.operators import read_copy
 from core.broken_text import fault_words
 from core.changes import Change
 from core.cli.arguments import parse_arguments
-from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.base import EVERYWHERE, command_set, examples, in_session
 from core.cli.output import (
     as_json,
     facts,
@@ -26,24 +26,34 @@ from core.cli.output import (
     time_cell,
     tool_cell,
 )
-from core.cli.session import Session, must_be_here
+from core.cli.session import Session, tool_of
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.fleet.tool_pins import known_tools
 from core.home import Home
-from core.policy.models import Answer, Decision, Profile
-from core.policy.policy_check import PolicyCheck, PolicyText, PolicyWarning, Trial, check_text
+from core.policy.models import (
+    Answer,
+    Decision,
+    Explanation,
+    PolicyCheck,
+    PolicyText,
+    PolicyWarning,
+    Profile,
+    Trial,
+)
+from core.policy.policy_check import check_text
 from core.policy.policy_file import with_profile
-from core.policy.policy_store import Explanation
 from core.service import exit_codes
 from core.service.wishes import policy_change, settings_change
 from core.text import sentences
 
+commands = command_set()
 app = typer.Typer(
     help="policy.toml: check it, explain one call, try it on the journal.",
     epilog=EVERYWHERE,
     no_args_is_help=True,
 )
+commands.add_typer(app, name="policy")
 
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "is denied"}
 
@@ -90,13 +100,7 @@ def explain(
     """Say what would become of one call and why. Nothing is sent and nothing recorded."""
 
     async def work(session: Session) -> None:
-        tools = await session.console.devices.tools(device)
-        known = next((one for one in tools if tool in (one.tool_name, one.tool_key)), None)
-        if known is None:
-            if not tools:
-                await must_be_here(session, device)
-            # Says why, where the device could offer it.
-            known = (await session.console.devices.describe(device, tool)).tool
+        known = await tool_of(session, device, tool)
         sent = parse_arguments(arguments or [], known.input_schema)
         found = await session.console.policy.explanation(device, known.tool_name, sent, actor)
         say(as_json(found.model_dump(mode="json")) if context.obj.json else explanation_text(found))

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from core.batch.models import Cell, CellState, Run
+from core.batch.models import (
+    Cell,
+    CellSide,
+    CellState,
+    Run,
+    RunComparison,
+    UndoFate,
+    UndoPlan,
+    ValueDifference,
+)
 from core.batch.result_groups import ResultGroup, group_results, in_words
-from core.batch.run_compare import CellSide, RunComparison, ValueDifference
-from core.batch.undo_plan import UndoFate, UndoPlan
 from core.cli.output import facts, moment, one_line, shown_json, styled, table, tool_cell
 from core.cli.run_display import words_of
 from core.policy.models import Answer

@@ -12,13 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from core.batch.batch_file import LARGEST, read_batch
-from core.batch.models import Batch, Run
-from core.batch.run_state import result_of
-from core.batch.undo_plan import UndoPlan
+from core.batch.models import Batch, Run, UndoPlan, result_of
 from core.broken_text import fault_words
 from core.cli import run_text, show
 from core.cli.arguments import parse_arguments, read_json
-from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.base import EVERYWHERE, SaveOption, WaitOption, command_set, examples, in_session
 from core.cli.call import identify_if_possible
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
@@ -28,29 +26,17 @@ from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.fleet.filter import no_match
-from core.replay.result_search import MOST_WORDS
+from core.models.device_filter import no_match
+from core.replay.models import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import every_result, whole_run
 from core.service.result_export import ExportFormat, export_results
 
+commands = command_set()
 app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
+commands.add_typer(app, name="runs")
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN")]
-SaveOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="DIR",
-        help="Save the pictures and large outputs of results as new files in this folder.",
-    ),
-]
-WaitOption = Annotated[
-    float,
-    typer.Option(
-        min=0, metavar="SECONDS", help="How long to wait for an approval where this is no terminal."
-    ),
-]
 PlanOption = Annotated[bool, typer.Option("--plan", help="Show what would happen; nothing is sent.")]
 InputOption = Annotated[
     list[str] | None,
@@ -63,6 +49,15 @@ InputOption = Annotated[
 ]
 
 
+@commands.command(
+    "run",
+    epilog=examples(
+        "run clean.yaml --input threshold=85",
+        "run nightly --device 'lab-*' --json --wait 600",
+        "run rollout.yaml --input token=@token.txt",
+        "run clean.yaml --plan --json",
+    ),
+)
 @signs
 def run(
     context: typer.Context,
@@ -131,6 +126,7 @@ async def _identify_where_several_approve(
         await identify_if_possible(session, unlocking)
 
 
+@commands.command("resume", epilog=examples("resume r-0007"))
 @signs
 def resume(
     context: typer.Context,
@@ -157,6 +153,7 @@ def resume(
     in_session(context, work, wait_for_devices=True)
 
 
+@commands.command("undo", epilog=examples("undo r-0007 --plan", "undo r-0007"))
 @signs
 def undo(
     context: typer.Context,

@@ -11,7 +11,7 @@ from pathlib import Path
 from core.canonical_json import sha256_hex
 from core.cli.output import note, one_line
 from core.cli.session import Session
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import BadInput, JournalCorrupt, QuarterdeckError
 from core.files import create_new
 from core.service import exit_codes

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from core.batch.batch_file import batch_to_yaml
-from core.cli.base import examples, in_session
+from core.cli.base import DeviceArgument, ToolArgument, command_set, examples, in_session
 from core.cli.output import (
+    MOST_REASON,
     SCOPE_NAMES,
     as_json,
     claim_cell,
@@ -25,10 +26,10 @@ from core.cli.output import (
     tool_cell,
 )
 from core.cli.session import Session
-from core.fleet.models import Contract, Fact, Tool, ToolDescription, ToolHit, ToolScope
+from core.fleet.models import ToolDescription, ToolHit, ToolScope
+from core.models.tools import Contract, Fact, Tool
 from core.service.batch_proposal import propose
 
-_MOST_REASON = 160
 _CONTRACT_NAMES = {
     "effect": "Effect",
     "risk": "Risk",
@@ -37,6 +38,7 @@ _CONTRACT_NAMES = {
     "open_world": "Reaches outside",
     "evidence": "Shows it worked",
 }
+commands = command_set()
 WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
 PatternOption = Annotated[
     str,
@@ -44,6 +46,14 @@ PatternOption = Annotated[
 ]
 
 
+@commands.command(
+    epilog=examples(
+        "search how much memory is free",
+        "search screnshot",
+        "search 'list branches' --device tag:lab --limit 5",
+        "search write file --json",
+    )
+)
 def search(
     context: typer.Context,
     words: WordsArgument,
@@ -67,10 +77,16 @@ def search(
     in_session(context, work, wait_for_devices=True)
 
 
+@commands.command(
+    epilog=examples(
+        "describe this-computer write_file",
+        "describe lab-1 github_list_branches --json",
+    )
+)
 def describe(
     context: typer.Context,
-    device: Annotated[str, typer.Argument(metavar="DEVICE")],
-    tool: Annotated[str, typer.Argument(metavar="TOOL")],
+    device: DeviceArgument,
+    tool: ToolArgument,
 ) -> None:
     """Show one tool in full: contract and scope with the source of each fact, arguments, latest calls."""
 
@@ -84,6 +100,13 @@ def describe(
     in_session(context, work, wait_for_devices=True, device=device)
 
 
+@commands.command(
+    epilog=examples(
+        'do "memory and list the processes"',
+        'do "read file /etc/hostname, then screenshot" --device tag:lab',
+        'do "disk usage" --save disk-check',
+    )
+)
 def do(
     context: typer.Context,
     words: WordsArgument,
@@ -132,8 +155,8 @@ def _row(hit: ToolHit) -> tuple[object, ...]:
         tool_cell(hit.tool),
         hit.risk.value,
         hit.effect.value,
-        claim_cell("; ".join(hit.reasons), _MOST_REASON),
-        f"{claim_cell(what, _MOST_REASON)}{state}",
+        claim_cell("; ".join(hit.reasons), MOST_REASON),
+        f"{claim_cell(what, MOST_REASON)}{state}",
     )
 
 
@@ -185,20 +208,3 @@ def _calls_text(described: ToolDescription) -> str:
         for call in described.calls
     ]
     return table(("TIME (UTC)", "WHO", "STATUS", "VERDICT", "CALL", "ERROR"), rows)
-
-
-SEARCH_HELP = examples(
-    "search how much memory is free",
-    "search screnshot",
-    "search 'list branches' --device tag:lab --limit 5",
-    "search write file --json",
-)
-DESCRIBE_HELP = examples(
-    "describe this-computer write_file",
-    "describe lab-1 github_list_branches --json",
-)
-DO_HELP = examples(
-    'do "memory and list the processes"',
-    'do "read file /etc/hostname, then screenshot" --device tag:lab',
-    'do "disk usage" --save disk-check',
-)

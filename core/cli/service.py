@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.base import EVERYWHERE, CommonOptions, examples, in_session
+from core.cli.base import EVERYWHERE, CommonOptions, command_set, examples, in_session
 from core.cli.output import as_json, facts, print_error, say
 from core.cli.session import Session, actor
 from core.cli.signing import KeySource, sign_change, signs
@@ -16,7 +16,9 @@ from core.service import exit_codes
 from core.service.control import ensure_service, lock_owner, service_status, stop_service
 from core.service.wishes import RESUME
 
+commands = command_set()
 app = typer.Typer(help="The process that owns a home.", epilog=EVERYWHERE, no_args_is_help=True)
+commands.add_typer(app, name="service")
 
 
 @app.command("start", epilog=examples("service start"))

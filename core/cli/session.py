@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 
 from core.cli.output import note, one_line
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, ServiceError
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
+from core.models.tool_lookup import tool_named
+from core.models.tools import Tool
 from core.service.console import Console, DeviceChanged
-from core.service.log_setup import logging_to
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.transport import own_folder
 from core.user import user_name
@@ -116,6 +117,7 @@ async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
     """Open the core in this process until `ends` closes; it logs to the service's log file."""
     # Imported here: importing the whole core takes longer than an attached command.
     from core.service.local_console import LocalConsole
+    from core.service.log_setup import logging_to
     from core.service.service import Service
 
     with contextlib.ExitStack() as log:
@@ -137,6 +139,22 @@ async def must_be_here(session: Session, device: str) -> None:
         if one.name == device and one.health not in _HERE:
             why = f": {one.reason}" if one.reason else ""
             raise DeviceError(f"{device} is {one.health.value}{why}.")
+
+
+async def tool_of(session: Session, device: str, wanted: str) -> Tool:
+    """The tool of a device with this name or key.
+
+    Raises:
+        BadInput: the device or the tool does not exist.
+        DeviceError: the device is away, so its tools are not known.
+    """
+    tools = await session.console.devices.tools(device)
+    if (tool := tool_named(wanted, tools)) is not None:
+        return tool
+    if not tools:
+        await must_be_here(session, device)
+    # Says why, where the device could offer it.
+    return (await session.console.devices.describe(device, wanted)).tool
 
 
 async def _until_devices_are_here(console: Console, wanted: str | None) -> None:

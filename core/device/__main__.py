@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import platformdirs
-import structlog
 
 from core.aip.pairing import Pairing, check_url, decode_pairing, encode_pairing
 from core.aip.tls import server_context
@@ -37,6 +36,7 @@ from core.device.self_check import facts, report
 from core.device.stall_detector import LoopThatCountsSleep
 from core.environment import keep_memory_private, settle
 from core.errors import BadInput, DeviceError
+from core.log_library import structlog
 from core.machine_id import make_installation_id
 
 _LONGEST_TOKEN = 4096

@@ -10,18 +10,18 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import structlog
 from pydantic import ValidationError
 
+from core.aip.contract_digest import contract_digest
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command
 from core.commitments import as_shown
-from core.contract_digest import contract_digest
 from core.device.config import DeviceConfig, PinnedOperator
 from core.device.device_store import DeviceStore
 from core.device.tool import NAMESPACE, Tool
 from core.device.used_approvals import Clock, UsedApprovals, VerifiedApproval, utc
 from core.errors import BadInput, ErrorCode, Refused
+from core.log import Logger
 from core.statements import (
     MOST_STATEMENT_SECONDS,
     ApprovalProof,
@@ -34,7 +34,7 @@ from core.statements import (
     verify_signature,
 )
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 
 class ApprovalCheck:

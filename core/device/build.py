@@ -10,8 +10,6 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
-import structlog
-
 from core.device.approval import ApprovalCheck
 from core.device.config import DeviceConfig
 from core.device.device_store import DeviceStore
@@ -41,8 +39,9 @@ from core.device.tools import (
 from core.device.undo import UndoStore
 from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 _THREADS = 4
 _LOOK_S = 5.0

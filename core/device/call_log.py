@@ -17,8 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import structlog
-
 from core.aip.extensions import CommandOptions, RecalledResult
 from core.aip.messages import Command, Result
 from core.device.binary_values import BinaryResult, Blobs, marked
@@ -26,8 +24,9 @@ from core.device.call_records import KEPT_ANYWAY, CallRecord, CallRecords, Facts
 from core.device.device_store import EXPIRY_S, DeviceStore
 from core.device.router import failure
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 State = Literal["waiting", "running", "done", "gone"]
 MOST_RECALLED = 256

@@ -16,18 +16,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.aip.frames import error_text, read_error_text
 from core.aip.messages import Result, ResultStatus
 from core.device.device_store import EXPIRY_S, DeviceStore, doubt, doubtful_until, made_at
-from core.device.old_ledger import Line, old_lines, remove_old_lines
 from core.device.tool import NAMESPACE
 from core.device.undo import ID_PATTERN
 from core.errors import DeviceError, ErrorCode
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 State = Literal["started", "done", "gone"]
 # So many are kept at any age: correcting a wrong clock can make young records look old.
@@ -142,9 +141,7 @@ class CallRecords:
             DeviceError: it cannot be used now, but perhaps later.
         """
         self._store.open()
-        known = self._store.do(partial(self._take_over, now=now), durable=True)
-        remove_old_lines(self._store.folder)
-        return known
+        return self._store.do(partial(self._take_over, now=now), durable=True)
 
     async def claim(self, record: CallRecord) -> CallRecord | None:
         """Record a call as started, on the disk; the record of the client that had it before, if any.
@@ -187,15 +184,6 @@ class CallRecords:
         self._store.close()
 
     def _take_over(self, connection: sqlite3.Connection, now: float) -> Opened:
-        lines, broken = old_lines(self._store.folder)
-        for line in lines:
-            old = CallRecord(line.call_id, line.state, line.what, line.at, _facts_of_line(line))
-            newer = _find(connection, old.call_id)
-            if newer is None or (newer.state == "gone" and old.state != "gone"):
-                connection.execute("DELETE FROM calls WHERE call_id = ?", (_bytes(old.call_id),))
-                _put_facts(connection, connection.execute(_INSERT, (*_row(old), "")).lastrowid, old.facts)
-        if broken:
-            doubt(connection, "calls", now)
         self._adopt(connection)
         self._trim(connection, now)
         rows = connection.execute(
@@ -297,17 +285,10 @@ def _row(record: CallRecord) -> tuple[bytes, str, bytes, float]:
     return _bytes(record.call_id), record.state, _bytes(record.what), round(record.at, 3)
 
 
-def _put_facts(connection: sqlite3.Connection, seq: int | None, facts: Facts | None) -> None:
+def _put_facts(connection: sqlite3.Connection, seq: int, facts: Facts | None) -> None:
     if facts is not None:
         text = facts.model_dump_json(exclude_defaults=True)
         connection.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (seq, text))
-
-
-def _facts_of_line(line: Line) -> Facts | None:
-    try:
-        return None if line.result is None else Facts.of(Result.model_validate(line.result))
-    except ValidationError:
-        return None
 
 
 def _record(row: Sequence[Any]) -> CallRecord | None:

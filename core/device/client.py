@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import structlog
 from websockets.exceptions import InvalidProxy, WebSocketException
 from websockets.proxy import get_proxy, parse_proxy
 from websockets.uri import parse_uri
@@ -30,11 +29,12 @@ from core.device.ending import Ending
 from core.device.router import Router
 from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
+from core.log import Logger
 from core.tasks import set_within
 
 __all__ = ["DeviceClient", "Ending", "LinkEnd", "Timing"]
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

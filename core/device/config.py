@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from core.broken_text import fault_words
-from core.errors import BadInput
+from core.errors import BadInput, faults_of
 
 CONFIG = "device.toml"
 MEBIBYTE = 1024 * 1024
@@ -176,10 +176,7 @@ def load_config(path: Path | None) -> DeviceConfig:
     try:
         config = DeviceConfig.model_validate(data).closing(path)
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or 'the file'}: {fault['msg']}"
-            for fault in error.errors(include_url=False, include_context=False, include_input=False)
-        )
+        faults = "; ".join(faults_of(error, "the file"))
         raise BadInput(f"{path} is not a valid device.toml: {faults}") from error
     if isinstance(config.mcp_servers, Path):
         try:

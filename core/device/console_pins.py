@@ -11,7 +11,6 @@ import hmac
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import structlog
 from pydantic import ValidationError
 
 from core.aip.extensions import NextPin
@@ -20,10 +19,11 @@ from core.changes import ChangeKind, SignedChange, next_certificate_change
 from core.device.config import PinnedOperator
 from core.device.credentials import CredentialStore, SecondPin
 from core.errors import BadInput, ErrorCode, Refused
+from core.log import Logger
 from core.statements import verify_signature
 from core.tokens import token_digest
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 
 class ConsolePins:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-import structlog
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 from websockets.exceptions import ConnectionClosed
@@ -28,7 +27,7 @@ from core.aip.extensions import (
     Welcome,
 )
 from core.aip.frames import error_text, read_error_text
-from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.limits import LinkLimits, frame_tokens
 from core.aip.measured_connection import MeasuredConnection
 from core.aip.messages import (
     ClientMessage,
@@ -56,9 +55,11 @@ from core.device.system_info import registration
 from core.device.tool import Unavailable
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_uuid, now_stamp
+from core.log import Logger
 from core.machine_id import machine_identity, machine_mark
+from core.token_bucket import TokenBucket
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # The features that this device announces: the AIP extensions, and properties of its tools.
 ANNOUNCED = (*sorted(FEATURES), "typed_errors", "parallel_observations", "observation_refs", "undo")
@@ -298,7 +299,7 @@ class Session:
             log.warning("link ended", reason=fault.message)
             await self._connection.close(1002, fault.message[:100])
             return b""
-        if (frame is None or frame.total < LEAST_PART) and not self._faults.spend(len(part)):
+        if (frame is None or frame.total < LEAST_PART) and not self._faults.spend(frame_tokens(len(part))):
             await self._too_many()
             return b""
         return bytes(frame.data) if frame is not None and frame.is_whole else b""
@@ -314,7 +315,9 @@ class Session:
             await self._take_commands(received, arrived, len(data))
         elif message.type == "heartbeat":
             return
-        elif message.type in {"task", "error", "task_end"} and not self._faults.spend(len(data)):
+        elif message.type in {"task", "error", "task_end"} and not self._faults.spend(
+            frame_tokens(len(data))
+        ):
             await self._too_many()
         elif message.type == "task":
             await self._ask_for_session(message)
@@ -447,7 +450,7 @@ class Session:
         await self._connection.close(1008, "too many frames")
 
     async def _complain(self, error: QuarterdeckError, response_id: str | None, size: int) -> None:
-        if not self._faults.spend(size):
+        if not self._faults.spend(frame_tokens(size)):
             await self._too_many()
             return
         log.warning("frame not served", reason=error.message)

@@ -25,15 +25,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
-import structlog
-
 from core.aip.extensions import RESULTS_KEPT_S
 from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.files import sync_folder, try_lock
+from core.log import Logger
 from core.machine_id import machine_mark
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 DATABASE = "device.db"
 SET_ASIDE = "device.db.damaged"
@@ -43,8 +42,8 @@ _WHOLE = ".whole"
 EXPIRY_S = RESULTS_KEPT_S
 _APPLICATION_ID = 0x51444456  # "QDDV"
 _FORMAT = 2
-# Format 1 had the same tables, and whole results in `results`.
-_WITH_RESULTS = 1
+# Where versions before this file kept calls and used approvals.
+_EARLIER_FOLDERS = ("calls", "approvals")
 # How long another client may hold SQLite's lock, and how long a call waits for its turn in this client.
 _BUSY_S = 5.0
 _TURN_S = 10.0
@@ -240,6 +239,7 @@ class DeviceStore:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self.folder / "clients").mkdir(mode=0o700, exist_ok=True)
             _check_own(self.folder / "clients")
+            _check_no_earlier_records(self.folder)
             with _opening(self.folder):
                 self._own_lock = self._own_lock or self._lock_own_file()
                 self._connection = self._connect(self._others())
@@ -306,7 +306,7 @@ class DeviceStore:
         """A connection to a sound database.
 
         Raises:
-            BadInput: it is another program's, or has a later version's format.
+            BadInput: it is another program's, or has another version's format.
             sqlite3.DatabaseError: it is damaged, or cannot be opened now.
         """
         if self._path.stat().st_size == 0:
@@ -322,8 +322,9 @@ class DeviceStore:
             )
             if application != _APPLICATION_ID:
                 raise _Damaged("its header is not that of a device's record")
-            if version > _FORMAT:
-                raise BadInput(f"{self._path} was written by a later version of quarterdeck-device")
+            if version != _FORMAT:
+                what = f"has format {version}, and this version opens format {_FORMAT} only"
+                raise _of_another_version(self._path, what)
             [said] = connection.execute("PRAGMA quick_check(1)").fetchone()
             if said != "ok":
                 raise _Damaged(str(said))
@@ -337,8 +338,6 @@ class DeviceStore:
             self._relaxed, self._synchronous = ("NORMAL" if mode == "wal" else "FULL"), ""
             connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BETWEEN_CHECKPOINTS}")
             connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
-            if version == _WITH_RESULTS:
-                _remove_results(connection)
         except BaseException as error:
             connection.close()
             if isinstance(error, UnicodeDecodeError):
@@ -409,7 +408,7 @@ def doubt(connection: sqlite3.Connection, about: Table, since: float) -> None:
 
 
 def made_at(connection: sqlite3.Connection) -> float:
-    """When the database was made, in seconds since 1970; 0.0 if an earlier version made it.
+    """When the database was made, in seconds since 1970; 0.0 if it does not say.
 
     Of what was before, it may know nothing: its folder may have been deleted.
     """
@@ -452,12 +451,21 @@ def _expected_tables() -> list[tuple[str, str]]:
         return _tables(connection)
 
 
-def _remove_results(connection: sqlite3.Connection) -> None:
-    """Remove the results that an earlier version stored, also from free pages and from the log."""
-    connection.executescript(
-        "DELETE FROM results; VACUUM; PRAGMA wal_checkpoint(TRUNCATE); "
-        # Last, so that what was interrupted is done again.
-        f"PRAGMA user_version = {_FORMAT};"
+def _check_no_earlier_records(folder: Path) -> None:
+    """Refuse a state folder of a version whose records are not read: a call could run twice.
+
+    Raises:
+        BadInput: there are such records.
+    """
+    for name in _EARLIER_FOLDERS:
+        if (folder / name).is_dir():
+            raise _of_another_version(folder / name, "has records that this version does not read")
+
+
+def _of_another_version(path: Path, what: str) -> BadInput:
+    return BadInput(
+        f"{path} {what}: another version of quarterdeck-device wrote it. Start that version, or move the"
+        " state folder away to begin as a new device."
     )
 
 

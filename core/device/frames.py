@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, FrameStatus, ServerMessage, read_server_frame
-from core.errors import DeviceError, ErrorCode
+from core.errors import DeviceError, ErrorCode, first_fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,7 @@ def _step(action: Any, frame_fault: DeviceError | None, with_terms: bool) -> Ste
 
 
 def _not_a_command(error: ValidationError, what: str) -> DeviceError:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"]) or what
-    return DeviceError(f"Not a command: {place}: {first['msg']}", ErrorCode.PROTOCOL_ERROR)
+    return DeviceError(f"Not a command: {first_fault(error, what)}", ErrorCode.PROTOCOL_ERROR)
 
 
 def _text(value: Any) -> str | None:

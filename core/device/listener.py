@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-import structlog
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
@@ -29,8 +28,9 @@ from core.device.device_session import Session, Timing
 from core.device.ending import Ending
 from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, DeviceError, Refused
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # The limit of connections that have not presented the token yet.
 _MOST_UNREGISTERED = 32

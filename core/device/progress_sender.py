@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.aip.extensions import Progress
-from core.aip.limits import TokenBucket
 from core.tasks import TaskGroupOwner
+from core.token_bucket import TokenBucket
 
 Stream = Literal["stdout", "stderr", "note"]
 Send = Callable[[str], Awaitable[None]]
@@ -162,7 +162,7 @@ class CallProgress:
             while self._has_news():
                 await self._send_one()
                 # While one stream alone has text, waiting merges more of it into a frame.
-                if len(self._runs) < 2 or not self._extra.spend(0):
+                if len(self._runs) < 2 or not self._extra.spend():
                     await asyncio.sleep(self._pause_s)
             # Nothing is waiting: the next report starts a new pump.
             self._pump = None

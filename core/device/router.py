@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from core.aip.extensions import CANCEL_COMMAND, CommandOptions
 from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
@@ -28,8 +26,9 @@ from core.device.tool import NAMESPACE, FailedWithResult, Tool, ToolCall, Unavai
 from core.device.tool_context import ToolContext
 from core.device.tool_rediscovery import LateTools
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # Tool: the tool that does the same. Switching the second off in `tools_off` switches off the first.
 _SAME_AS = {

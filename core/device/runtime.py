@@ -7,17 +7,16 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Protocol
 
-import structlog
-
 from core.aip.extensions import FEATURE_PROGRESS
 from core.device.call_log import CallLog
 from core.device.config import DeviceConfig
 from core.device.device_store import DeviceStore
 from core.device.frame_runner import FrameRunner
 from core.device.router import Router
+from core.log import Logger
 from core.tasks import TaskGroupOwner
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 _LAST_WORDS_S = 2.0
 

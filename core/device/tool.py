@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from core.aip.messages import ToolInfo, ToolType
+from core.aip.messages import ToolInfo
 from core.device.progress import Report, no_progress
 from core.errors import DeviceError, ErrorCode
+from core.models.tools import ToolType
 
 if TYPE_CHECKING:
     from core.device.fs.safe_path import SafePath
@@ -54,7 +55,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The properties of every call of a tool, declared to the console; values as in `core.fleet.models`."""
+    """The properties of every call of a tool, declared to the console; values as in `core.models.tools`."""
 
     effect: Literal["observe", "change", "destroy"]
     risk: Literal["low", "medium", "high", "critical"]

@@ -9,11 +9,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-import structlog
-
 from core.device.tool import Tool, Unavailable
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 PAUSE_S = 30.0
 

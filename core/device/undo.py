@@ -16,20 +16,20 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.device.config import Undo
 from core.device.device_store import DeviceStore
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
-from core.files import sync_folder, try_lock
+from core.files import sync_folder
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # A limit besides the bytes: an entry for a new file holds no content, but still takes a file.
 MOST_ENTRIES = 10_000
@@ -80,9 +80,8 @@ class UndoStore:
         except OSError as error:
             raise BadInput(f"The state folder {self._folder} cannot be used: {error}") from error
         try:
-            with taking_over(self._folder) as old:
-                cut, leftovers = self._store.do(partial(self._begin, old=old), durable=bool(old))
-        except (BadInput, DeviceError, OSError) as error:
+            cut, leftovers = self._store.do(self._begin)
+        except (BadInput, DeviceError) as error:
             # Such as a disk that is read-only: nothing is kept, so no file is written.
             log.warning("what undo kept cannot be looked at", reason=str(error))
             return
@@ -92,15 +91,11 @@ class UndoStore:
             # In a thread: a network disk that does not answer must not block the device's start.
             threading.Thread(target=_clear_beside, args=(cut,), name="undo", daemon=True).start()
 
-    def _begin(
-        self, connection: sqlite3.Connection, old: list[UndoEntry]
-    ) -> tuple[list[UndoEntry], list[Path]]:
+    def _begin(self, connection: sqlite3.Connection) -> tuple[list[UndoEntry], list[Path]]:
         """Take over what ended clients left.
 
         Returns the entries of changes that may have been cut off, and files that are not needed.
         """
-        for entry in old:
-            _insert(connection, entry, "kept", client="")
         # An entry dated in the future by a wrong clock expires as if it were made now.
         connection.execute("UPDATE undo_entries SET made_at = min(made_at, ?)", (self._clock(),))
         cut: list[UndoEntry] = []
@@ -121,9 +116,7 @@ class UndoStore:
                     cut.append(UndoEntry.model_validate_json(text))
         self._make_room(connection, 0)
         known = {undo_id for (undo_id,) in connection.execute("SELECT undo_id FROM undo_entries")}
-        unknown = [path for path in self._folder.glob("*.old") if path.stem not in known]
-        taken = {entry.undo_id for entry in old}
-        return cut, [path for path in unknown if path.stem in taken or not path.with_suffix(".json").exists()]
+        return cut, [path for path in self._folder.glob("*.old") if path.stem not in known]
 
     @property
     def most_bytes(self) -> int:
@@ -310,43 +303,6 @@ def _entry_of(connection: sqlite3.Connection, undo_id: str) -> str | None:
         "SELECT entry FROM undo_entries WHERE undo_id = ? AND state = 'kept'", (undo_id,)
     ).fetchone()
     return None if row is None else str(row[0])
-
-
-@contextlib.contextmanager
-def taking_over(folder: Path) -> Iterator[list[UndoEntry]]:
-    """The entries that an earlier version kept as `<id>.json`; their files are removed afterwards.
-
-    A claimed entry is `<id>.claimed`. While a client of that version runs, which locks `undo.users`, there is
-    none to be taken over. An entry that a crash truncated is removed; another that cannot be read stays,
-    since a later version may have made it.
-    """
-    users = folder.with_name(f"{folder.name}.users")
-    old = [*folder.glob("*.json"), *folder.glob("*.claimed")]
-    if not old and not users.exists():
-        yield []
-        return
-    end = os.open(users, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if not try_lock(end):
-            yield []
-            return
-        entries: dict[Path, UndoEntry] = {}
-        broken: list[Path] = []
-        for path in old:
-            try:
-                entry = UndoEntry.model_validate_json(path.read_bytes())
-            except ValidationError as error:
-                if error.errors()[0]["type"] == "json_invalid":
-                    broken.append(path)
-                continue
-            if entry.undo_id == path.stem and _ID.fullmatch(path.stem):
-                entries[path] = entry
-        yield sorted(entries.values(), key=lambda entry: entry.made_at)
-        for path in (*entries, *broken):
-            _remove(path)
-        _remove(users)
-    finally:
-        os.close(end)
 
 
 def temporary_name(undo_id: str) -> str:

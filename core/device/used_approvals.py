@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
-
-import structlog
 
 from core.device.device_store import DeviceStore, doubted_since
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.statements import MOST_STATEMENT_SECONDS
 
-log = structlog.get_logger(__name__)
-
 # A statement's longest validity: setting the clock back by no more than this revives no expired approval.
 MOST_BACK = timedelta(seconds=MOST_STATEMENT_SECONDS)
 KEPT = 200
-# The folder in which earlier versions kept a file for each used approval.
-_OLD_FOLDER = "approvals"
-_OLD_NAME = re.compile("[0-9a-f]{64}")
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 Clock = Callable[[], datetime]
@@ -106,44 +97,21 @@ class UsedApprovals:
         return _forget(connection, now)
 
     def _load(self) -> list[datetime]:
-        """Read the times of the recorded uses, and take over those of earlier versions.
+        """Read the times of the recorded uses.
 
         Raises:
             Refused: they cannot be read.
         """
-        folder = self._store.folder / _OLD_FOLDER
         try:
-            uses, old = self._store.do(partial(_take_over, folder=folder), durable=True)
+            self._uses = self._store.do(_uses)
         except (BadInput, DeviceError) as error:
             raise _unkept(error) from error
-        except OSError as error:
-            raise _refused(f"This device cannot keep which approvals were used: {error.strerror}.") from error
-        _remove(folder, old)
-        self._uses = uses
-        return uses
+        return self._uses
 
 
-def _take_over(connection: sqlite3.Connection, folder: Path) -> tuple[list[datetime], list[Path]]:
-    """Add the files of an earlier version; returns the times of all uses, and these files."""
-    old = list(folder.iterdir()) if folder.is_dir() else []
-    old = [path for path in old if _OLD_NAME.fullmatch(path.name)]
-    for path in old:
-        used, until = (time.isoformat() for time in _old_times(path))
-        connection.execute("INSERT OR IGNORE INTO used_approvals VALUES (?, ?, ?)", (path.name, used, until))
+def _uses(connection: sqlite3.Connection) -> list[datetime]:
     rows = connection.execute("SELECT used, until FROM used_approvals").fetchall()
-    return [_times(row)[0] for row in rows], old
-
-
-def _remove(folder: Path, old: list[Path]) -> None:
-    try:
-        for path in old:
-            path.unlink(missing_ok=True)
-        if folder.is_dir():
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-    except OSError as error:
-        # They are taken over once more, which changes nothing.
-        log.warning("the old record of used approvals cannot be removed", reason=str(error))
+    return [_times(row)[0] for row in rows]
 
 
 def _forget(connection: sqlite3.Connection, now: datetime) -> list[datetime]:
@@ -170,18 +138,6 @@ def _times(row: tuple[str, str]) -> tuple[datetime, datetime]:
     except (ValueError, TypeError):
         pass
     return _NEVER, datetime.max.replace(tzinfo=UTC)
-
-
-def _old_times(path: Path) -> tuple[datetime, datetime]:
-    """When an approval was used and when it expires; estimated from the file's age if the file is cut off."""
-    try:
-        used, until = (datetime.fromisoformat(word) for word in path.read_text("ascii").split())
-        if used.tzinfo is not None and until.tzinfo is not None:
-            return used, until
-    except (OSError, ValueError):
-        pass
-    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return written, written + MOST_BACK
 
 
 def _unkept(error: BadInput | DeviceError) -> Refused:

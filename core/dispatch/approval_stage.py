@@ -13,17 +13,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from core.approvals.grants import GrantBook
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered, ApprovalQueue, ApprovalRequest
 from core.audit.events import ApprovalExpired, ApprovalRequested, GrantUsed
+from core.commands.request import CommandRequest, OnStage, Purpose, Stage
 from core.commitments import Places
 from core.dispatch.command import PreparedCommand
-from core.dispatch.command_request import CommandRequest, OnStage, Purpose, Recorder, Stage
 from core.dispatch.entries import command_entry, decided_entry
+from core.dispatch.interfaces import Recorder
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
-from core.fleet.models import Device, Effect
 from core.ids import new_id
+from core.models.devices import Device
+from core.models.tools import Effect
+from core.policy.grant_book import GrantBook
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.policy.refusal import refusal
 from core.statements import MOST_STATEMENT_SECONDS, check_time

@@ -20,8 +20,9 @@ from core.aip.limits import MOST_ARGUMENTS_SENT, MOST_TEXT_SENT
 from core.commitments import SECRET_MARK
 from core.controls import program_of
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Tool
 from core.json_walk import Place, place_text, walk
+from core.models.devices import Device
+from core.models.tools import BUILT_IN_NAMESPACE, Tool
 from core.policy.analysis.built_in_tools import PATH_ARGUMENTS
 from core.policy.constraints import Undecidable
 from core.policy.real_paths import ResolvedPaths, paths_in

@@ -6,13 +6,13 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from core.canonical_json import canonical_bytes, flat_key
+from core.commands.arguments import Arguments, PreparedCall, seal
 from core.commitments import NO_PLACES, Places
 from core.dispatch.argument_checks import check_form, harden
-from core.dispatch.arguments import Arguments, PreparedCall, seal
-from core.dispatch.command_request import Devices
+from core.dispatch.interfaces import Devices
 from core.dispatch.redaction import Redactor, fault_words
 from core.errors import BadInput
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.schema_forms.validator import FieldError, ThreadedValidator, errors_at_once, with_defaults
 from core.text import sentences
 

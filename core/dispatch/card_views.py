@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from core.canonical_json import digest_of
+from core.commands.request import CommandRequest, Purpose
 from core.controls import Node
 from core.dispatch.command import BoundCommand, PreparedCommand
-from core.dispatch.command_request import CommandRequest, Purpose, Recorder
+from core.dispatch.interfaces import Recorder
 from core.dispatch.screen_reads import (
     Dispatch,
     ScreenReads,
@@ -36,7 +37,8 @@ from core.dispatch.stale_target import (
 )
 from core.errors import QuarterdeckError
 from core.ids import now_utc
-from core.policy.analysis.built_in_tools import SCREEN_TARGETS, SCREENSHOT, UI_TREE
+from core.models.tool_names import SCREENSHOT, UI_TREE
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS
 from core.tasks import TaskGroupOwner
 
 ON_CARD = "on the card"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from dataclasses import dataclass
 
-from core.dispatch.arguments import Arguments, PreparedCall
-from core.dispatch.command_request import CommandRequest, Target
-from core.dispatch.models import CommandStage
-from core.errors import ADVICE, BadInput, DeviceError, ErrorCode, Refused
-from core.fleet.models import OTHERWISE, Tool
+from core.commands.arguments import Arguments, PreparedCall
+from core.commands.request import CommandRequest, Target
+from core.commands.results import CommandStage
+from core.errors import ADVICE, DeviceError, ErrorCode, Refused
+from core.models.tool_lookup import missing_tool
+from core.models.tools import OTHERWISE, Tool
 from core.policy.models import Decision
 from core.policy.real_paths import ResolvedPaths
 from core.statements import Request, make_request
-
-_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +116,7 @@ def tool_of(request: CommandRequest, target: Target) -> Tool:
             ErrorCode.DEVICE_OFFLINE,
         )
     if tool is None:
-        raise BadInput(_unknown_tool(request, target), ErrorCode.UNKNOWN_TOOL)
+        raise missing_tool(target.device, request.tool, target.tools.values())
     if tool.changed:
         raise Refused(
             f"{tool.tool_name} on {request.device} is not what was trusted: it {tool.change or OTHERWISE}.",
@@ -147,16 +145,3 @@ def check_bound(command: BoundCommand, now: Target) -> None:
 def gone_offline(device: str) -> DeviceError:
     """The error for a device that went offline before its command was sent."""
     return DeviceError(f"{device} went offline before it was sent.", ErrorCode.DEVICE_OFFLINE)
-
-
-def _unknown_tool(request: CommandRequest, target: Target) -> str:
-    # The caller chooses the name, so its length is bounded before it is compared and quoted.
-    name = request.tool[:_LONGEST_NAME]
-    # Tools of hosted servers that have this name at their own server.
-    own = sorted(offered for offered, tool in target.tools.items() if tool.own_name == name)
-    is_unavailable = any(missing.tool == name for missing in target.device.unavailable)
-    near = own[:3]
-    if not near and not is_unavailable:
-        near = difflib.get_close_matches(name, target.tools, n=3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"{target.device.lacks(name)}{hint}"

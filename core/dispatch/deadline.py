@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import re
 
-from core.dispatch.channel import DEFAULT_TIMEOUT
-from core.dispatch.command_request import CommandRequest
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Tool
+from core.commands.channel import DEFAULT_TIMEOUT
+from core.commands.request import CommandRequest
+from core.models.devices import Device
+from core.models.tools import BUILT_IN_NAMESPACE, Tool
 from core.policy.analysis.arguments import snake
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 

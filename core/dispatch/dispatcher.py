@@ -21,6 +21,12 @@ from core.aip.messages import Result
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.events import CommandSent, IntentRecorded
+from core.commands.arguments import PreparedCall
+from core.commands.channel import BasicCommandDispatcher
+from core.commands.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
+from core.commands.permit import Gate, Permit, PermitMint, PermittedCommand
+from core.commands.request import NO_SECRETS, CommandRequest, OnStage, Purpose, Secrets, Stage, Target
+from core.commands.results import Basis, CommandResult, CommandStage, Verdict
 from core.commitments import NO_PLACES, Places
 from core.dispatch.approval_stage import (
     ApprovalStage,
@@ -31,10 +37,8 @@ from core.dispatch.approval_stage import (
     check_still_allowed,
 )
 from core.dispatch.argument_checks import Roots, check_form, check_roots, may_have_paths
-from core.dispatch.arguments import PreparedCall
 from core.dispatch.call_preparer import CallPreparer
 from core.dispatch.card_views import CardViews
-from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.command import (
     Attempt,
     BoundCommand,
@@ -43,17 +47,6 @@ from core.dispatch.command import (
     check_bound,
     gone_offline,
     tool_of,
-)
-from core.dispatch.command_request import (
-    NO_SECRETS,
-    CommandRequest,
-    Devices,
-    OnStage,
-    Purpose,
-    Recorder,
-    Secrets,
-    Stage,
-    Target,
 )
 from core.dispatch.deadline import deadline_of, is_stock
 from core.dispatch.entries import (
@@ -67,23 +60,21 @@ from core.dispatch.entries import (
     unbound,
 )
 from core.dispatch.evidence import EvidenceTaker, StaleTargetError
-from core.dispatch.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
-from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
+from core.dispatch.interfaces import Devices, Recorder
 from core.dispatch.outcome import BROKEN_TEXT, conclude, failure_in, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
-from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.program_meant import with_process
 from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.dispatch.typed_echo import TYPE_TEXT, without_echo
 from core.dispatch.undone_path import UNDO_ID, undoes_a_write, undone_path
 from core.errors import BadInput, DeviceError, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
-from core.fleet.models import Effect
+from core.models.tools import Effect
 from core.policy.agents import Agents, no_device
 from core.policy.constraints import UnknownPath
 from core.policy.engine import PolicyQuery, home_of
-from core.policy.models import Answer, Decision
-from core.policy.policy_store import Explanation, Policy
+from core.policy.models import Answer, Decision, Explanation
+from core.policy.policy_store import Policy
 from core.policy.real_paths import NOT_FOLLOWED, Links, ResolvedPaths, paths_in
 from core.tasks import Throttle
 

@@ -7,9 +7,9 @@ from typing import Any
 from core.approvals.models import Approval
 from core.audit.entries import NewEntry
 from core.audit.events import CommandDecided, CommandEvent, CommandPrepared, CommandRefused, ResultRecorded
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import NOT_WRITTEN, Basis, CommandResult
 from core.dispatch.command import BoundCommand, PreparedCommand
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
 from core.policy.models import Decision
 from core.quick import made
 from core.statements import ApprovalProof, Request

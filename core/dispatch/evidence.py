@@ -10,11 +10,12 @@ from typing import Any
 
 from core.approvals.models import Approval
 from core.approvals.preview_models import Region
+from core.commands.request import Purpose
+from core.commands.results import CommandResult, Evidence
 from core.controls import Node
 from core.dispatch.card_views import LAST_LOOK_S, CardView, CardViews
 from core.dispatch.command import PreparedCommand
-from core.dispatch.command_request import Purpose, Recorder
-from core.dispatch.models import CommandResult, Evidence
+from core.dispatch.interfaces import Recorder
 from core.dispatch.screen_reads import (
     Dispatch,
     ScreenReads,
@@ -33,6 +34,7 @@ from core.dispatch.stale_target import (
     targets_point,
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.next_steps import NO_EVIDENCE
 from core.policy.models import Decision, Moment
 
 _NO_PLACE = "it has no place on the screen now."
@@ -256,5 +258,5 @@ def _unfit(error: QuarterdeckError, who: str) -> Refused:
     why = error.message.removesuffix(".")
     return Refused(
         f"{who} a picture before it, and none can be taken: {why}. Nothing was sent.",
-        next_step="See why the device takes no picture; or change what demands one, if it is wrong.",
+        next_step=NO_EVIDENCE.person,
     )

@@ -25,14 +25,14 @@ from core.audit.events import LateAnswerReceived, event_of
 from core.audit.models import Page
 from core.audit.projection import CommandState
 from core.audit.query import quoted
+from core.commands.live_secrets import LiveSecrets, Redaction
+from core.commands.results import NOT_WRITTEN, Basis, CommandResult, Evidence
 from core.commitments import marked_objects
-from core.dispatch.live_secrets import LiveSecrets, Redaction
-from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, CommandStage, Evidence, Verdict
-from core.dispatch.outcome import conclude, failure_in, make_result, not_sent
+from core.dispatch.outcome import conclude, failure_in, not_known, not_sent
 from core.dispatch.result_sanitizer import Blobs, UnusableAnswer, take_evidence
 from core.dispatch.typed_echo import TYPE_TEXT, without_echo
-from core.errors import DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
-from core.fleet.models import BUILT_IN_NAMESPACE, Effect
+from core.errors import DeviceError, ErrorCode, QuarterdeckError
+from core.models.tools import BUILT_IN_NAMESPACE
 from core.policy.models import Decision
 from core.statements import Request
 from core.tasks import TaskGroupOwner
@@ -319,22 +319,11 @@ def _never_seen(request: Request, decision: Decision, took: float) -> CommandRes
 
 def _not_known(request: Request, decision: Decision, took: float) -> CommandResult:
     """The result of a call of which a device knows nothing, and may have known something."""
-    reads = decision.effect is Effect.OBSERVE
-    return make_result(
-        request,
-        decision,
-        status=ResultStatus.FAILURE if reads else ResultStatus.NONE,
-        verdict=Verdict.UNKNOWN,
-        basis=Basis.DEVICE_DOES_NOT_KNOW,
-        duration_ms=took,
-        error=ErrorInfo.of(
-            ErrorCode.TIMEOUT if reads else ErrorCode.OUTCOME_UNKNOWN,
-            f"{request.device} knows nothing of the call, or no longer: it keeps what it knows for "
-            f"{RESULTS_KEPT_S / 3600:g} hours if its state folder lasts, and of what only reads until "
-            "it restarts",
-        ),
-        stage=CommandStage.OBSERVE,
+    message = (
+        f"{request.device} knows nothing of the call, or no longer: it keeps what it knows for "
+        f"{RESULTS_KEPT_S / 3600:g} hours if its state folder lasts, and of what only reads until it restarts"
     )
+    return not_known(request, decision, Basis.DEVICE_DOES_NOT_KNOW, message, took)
 
 
 def _age_of(entry: Entry) -> timedelta:

@@ -31,9 +31,10 @@ from pydantic_core import from_json
 
 from core.aip.frames import read_error_text
 from core.aip.messages import Result, ResultStatus
-from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, CommandStage, Evidence, Verdict
+from core.commands.results import LISTED_PAIRS, Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
-from core.fleet.models import Effect
+from core.models.tools import Effect
+from core.next_steps import DEVICE_DOES_NOT_KNOW, NO_ANSWER, UNUSABLE_ANSWER
 from core.policy.models import Decision
 from core.quick import made
 from core.statements import Request
@@ -206,21 +207,9 @@ def not_answered(
 ) -> CommandResult:
     """The result of a command that may have arrived. For a change, whether it happened is then unknown."""
     reads = decision.effect is Effect.OBSERVE
-    info = error.info
-    if not reads and info.code is not ErrorCode.OUTCOME_UNKNOWN:
-        info = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, error.message)
-    if reads and info.code is ErrorCode.OUTCOME_UNKNOWN:
-        info = ErrorInfo.of(ErrorCode.TIMEOUT, error.message)
-    return make_result(
-        request,
-        decision,
-        status=ResultStatus.FAILURE if reads else ResultStatus.NONE,
-        verdict=Verdict.UNKNOWN,
-        basis=Basis.NO_ANSWER,
-        duration_ms=duration_ms,
-        error=info,
-        stage=CommandStage.OBSERVE,
-    )
+    if reads and error.code is not ErrorCode.OUTCOME_UNKNOWN:
+        return _unknown(request, decision, Basis.NO_ANSWER, error.info, duration_ms)
+    return not_known(request, decision, Basis.NO_ANSWER, error.message, duration_ms)
 
 
 def unusable(
@@ -231,15 +220,53 @@ def unusable(
     duration_ms: float,
 ) -> CommandResult:
     """The result of a command whose answer came but cannot be used."""
+    return not_known(request, decision, Basis.UNUSABLE_ANSWER, error.message, duration_ms, evidence)
+
+
+def not_known(
+    request: Request,
+    decision: Decision,
+    basis: Basis,
+    message: str,
+    duration_ms: float,
+    evidence: list[Evidence] | None = None,
+) -> CommandResult:
+    """The result of a command that was sent, and of which the outcome is unknown, as `basis` says."""
+    error = unknown_error(basis, message, reads=decision.effect is Effect.OBSERVE)
+    return _unknown(request, decision, basis, error, duration_ms, evidence)
+
+
+def unknown_error(basis: Basis, message: str, *, reads: bool) -> ErrorInfo:
+    """The error of a command whose outcome is unknown.
+
+    Its next step fits the basis. A command that `reads` changes nothing, so the operator need not check the
+    device.
+    """
+    if basis is Basis.UNUSABLE_ANSWER:
+        return ErrorInfo.of(ErrorCode.BAD_RESULT, message, "" if reads else UNUSABLE_ANSWER.person)
+    if reads:
+        return ErrorInfo.of(ErrorCode.TIMEOUT, message)
+    step = NO_ANSWER if basis is Basis.NO_ANSWER else DEVICE_DOES_NOT_KNOW
+    return ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, message, step.person)
+
+
+def _unknown(
+    request: Request,
+    decision: Decision,
+    basis: Basis,
+    error: ErrorInfo,
+    duration_ms: float,
+    evidence: list[Evidence] | None = None,
+) -> CommandResult:
     reads = decision.effect is Effect.OBSERVE
     return make_result(
         request,
         decision,
         status=ResultStatus.FAILURE if reads else ResultStatus.NONE,
         verdict=Verdict.UNKNOWN,
-        basis=Basis.UNUSABLE_ANSWER,
+        basis=basis,
         duration_ms=duration_ms,
-        error=ErrorInfo.of(ErrorCode.BAD_RESULT, error.message),
+        error=error,
         evidence=evidence,
         stage=CommandStage.OBSERVE,
     )
@@ -264,9 +291,8 @@ def _reported_error(answer: Result, failure: str | None, reads: bool) -> ErrorIn
         # An error code at the start of a tool's own text is ignored: only the device's guard uses our codes.
         return ErrorInfo.of(ErrorCode.TOOL_FAILED, failure) if failure is not None else None
     error = read_error_text(answer.error or f"The device says {answer.status.value} and gives no reason.")
-    if reads and error.code is ErrorCode.OUTCOME_UNKNOWN:
-        # A read changes nothing, so the operator need not check the device.
-        return ErrorInfo.of(ErrorCode.TIMEOUT, error.message)
+    if (basis := _UNKNOWN_OUTCOME.get(error.code)) is not None:
+        return unknown_error(basis, error.message, reads=reads)
     return error if error.code in _KNOWN_CODES else ErrorInfo.of(ErrorCode.TOOL_FAILED, error.message)
 
 

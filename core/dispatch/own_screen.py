@@ -15,7 +15,9 @@ from typing import Any
 from core.controls import programs_named
 from core.dispatch.command import PreparedCommand
 from core.errors import Refused
-from core.policy.analysis.built_in_tools import CLOSE_APPLICATION, SCREEN_TARGETS
+from core.models.tool_names import CLOSE_APPLICATION
+from core.next_steps import CLOSES_THE_CONSOLE, FOR_A_PERSON_HERE
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS
 
 # Our own tools, and the names of the same tools in stock clients and in MCP servers that drive a screen.
 UI_ACTIONS = frozenset(SCREEN_TARGETS) | frozenset(
@@ -67,12 +69,12 @@ def check_own_screen(command: PreparedCommand, allowed: bool) -> None:
         raise Refused(
             f"{device} is the computer that this console runs on: {tool} could press Approve in its window. "
             f"So it is refused. For tests, {SETTING} = true in settings.toml allows it.",
-            next_step="Do it on another device, or by hand; no rule of the policy allows it.",
+            next_step=FOR_A_PERSON_HERE.person,
         )
     if tool == CLOSE_APPLICATION and _closes_us(command.request.parameters):
         raise Refused(
             f"{tool} would close this console itself, where its operators answer.",
-            next_step="Close it by hand if that is wanted; no rule of the policy allows it.",
+            next_step=CLOSES_THE_CONSOLE.person,
         )
 
 

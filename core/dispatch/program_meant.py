@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import CommandResult
 from core.controls import program_of, program_text, several_programs
 from core.dispatch.command import PreparedCommand
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.models import BUILT_IN_NAMESPACE, Tool
-from core.policy.analysis.built_in_tools import CLOSE_APPLICATION, LIST_PROCESSES
+from core.models.tool_names import CLOSE_APPLICATION, LIST_PROCESSES
+from core.models.tools import BUILT_IN_NAMESPACE, Tool
 
 MOST_NAMED = 10
 """The most programs that a refusal lists."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.approvals.grants import holds_secret
+from core.commands.arguments import Arguments, seal
 from core.commitments import (
     LONGEST_NAME,
     MOST_SECRETS,
@@ -19,11 +19,11 @@ from core.commitments import (
     Opening,
     Places,
     commitment,
+    holds_stand_in,
     masked_text,
     salt_of,
     stand_in,
 )
-from core.dispatch.arguments import Arguments, seal
 from core.errors import BadInput, ErrorCode
 from core.files import write_atomic
 from core.json_walk import mapped
@@ -133,7 +133,7 @@ def fault_words(error: FieldError, redacted: dict[str, Any]) -> str:
             return error.message
     return (
         f"{error.where or 'The arguments'} is not as the tool wants it."
-        if holds_secret(here)
+        if holds_stand_in(here)
         else error.message
     )
 

@@ -17,11 +17,10 @@ from typing import Any, Protocol
 
 from core.aip.binary_frames import BASE64_KEY, BYTES_KEY
 from core.broken_text import MARK, valid_text
-from core.dispatch.live_secrets import MOST_DEPTH, Redaction
-from core.dispatch.models import Evidence
+from core.commands.live_secrets import MOST_DEPTH, Redaction
+from core.commands.results import Evidence
 from core.errors import DeviceError, ErrorCode
-from core.json_walk import MOST_DIGITS, is_finite, is_too_long
-from core.schema_forms.json_values import is_small
+from core.json_walk import MOST_DIGITS, is_finite, is_small, is_too_long
 
 LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000

@@ -11,15 +11,16 @@ from typing import Any
 
 from core.approvals.preview_models import Region
 from core.audit.events import EvidenceTaken
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import CommandResult, Evidence
 from core.controls import SHOWING, Node, is_complete, meant, search_for
 from core.dispatch.command import PreparedCommand
-from core.dispatch.command_request import CommandRequest, Purpose, Recorder
 from core.dispatch.entries import command_entry
-from core.dispatch.models import CommandResult, Evidence
+from core.dispatch.interfaces import Recorder
 from core.dispatch.stale_target import Freshness, Screenshot, compare, screenshot_in
 from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.fleet.models import BUILT_IN_NAMESPACE
-from core.policy.analysis.built_in_tools import SCREENSHOT, UI_TREE
+from core.models.tool_names import SCREENSHOT, UI_TREE
+from core.models.tools import BUILT_IN_NAMESPACE
 
 READ_TIMEOUT = 20.0
 """Seconds for one read."""

@@ -14,12 +14,13 @@ from math import ceil, floor
 from typing import Any
 
 from core.approvals.preview_models import Region
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.dispatch.models import CommandResult, Evidence
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import CommandResult, Evidence
 from core.dispatch.result_sanitizer import MOST_PIXELS, PICTURE_TYPES
 from core.errors import BadInput
-from core.fleet.models import FrozenModel
-from core.policy.analysis.built_in_tools import SCREEN_TARGETS, SCREENSHOT, ScreenTarget
+from core.models.frozen import FrozenModel
+from core.models.tool_names import SCREENSHOT
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS, ScreenTarget
 from core.text import shorten_middle
 
 # Width and height of the compared region around a point, in pixels of the picture.

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
 from core.audit.query import quoted
-from core.fleet.models import BUILT_IN_NAMESPACE, Tool
-from core.policy.analysis.built_in_tools import RESTORE_FILE, WRITE_FILE
+from core.models.tool_names import RESTORE_FILE, WRITE_FILE
+from core.models.tools import BUILT_IN_NAMESPACE, Tool
 
 WRITES_LOOKED_AT = 200
 UNDO_ID = "undo_id"

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
-
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import FEATURE_NEXT_PIN, NextPin
 from core.aip.tls import (
@@ -27,6 +25,7 @@ from core.aip.tls import (
     load_or_make_identity,
     make_identity,
     read_identity,
+    valid_until,
     write_identity,
 )
 from core.audit.entries import Entry, NewEntry
@@ -35,9 +34,10 @@ from core.changes import Change
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import Certificates, DeviceCertificates
+from core.log import Logger
 from core.text import escape_hidden, plural, shorten_middle, some_names
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 _MOST_OFFERED = 8
 # How many devices are told at a time: each has `cancel_s` seconds for its answer.
@@ -220,7 +220,14 @@ class ConsoleCertificates:
                     why=self._refusals.get(known.name, _NOT_TOLD) if pin and not takes_next else "",
                 )
             )
-        return Certificates(present=present, next=pin.fingerprint if pin else "", devices=rows)
+        announced = pin.fingerprint if pin else ""
+        return Certificates(
+            present=present,
+            present_until=_end_of(self._folder, present),
+            next=announced,
+            next_until=_end_of(self._folder_of(announced), announced) if announced else "",
+            devices=rows,
+        )
 
     def why_not_accepted(self, name: str) -> str:
         """Why a device cannot connect by the present certificate; empty if it can, as far as is known."""
@@ -288,6 +295,16 @@ class ConsoleCertificates:
     def _note(self, known: KnownDevice, fingerprint: str, *, used: bool) -> None:
         taken = CertificateTaken(fingerprint=fingerprint, paired_at=known.paired_at, used=used)
         self._write([taken.entry("service", device=known.name)])
+
+
+def _end_of(folder: Path, fingerprint: str) -> str:
+    """The end of the validity of the certificate in a folder; empty if it is another one, or not readable."""
+    try:
+        certificate = read_identity(folder).certificate
+        same = fingerprint_in(certificate) == fingerprint
+        return valid_until(certificate).isoformat() if same else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def short_fingerprint(fingerprint: str) -> str:

@@ -18,20 +18,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-import structlog
-
 from core.aip.acceptor import TokenRefused
 from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
-from core.aip.limits import LinkLimits, TokenBucket
+from core.aip.limits import LinkLimits
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.link_server import CAME_BACK
 from core.aip.resumable_link import ResumableLink
 from core.audit.events import ListeningChanged
 from core.backoff import Backoff
-from core.dispatch.channel import WebSocketCommandDispatcher
-from core.dispatch.permit import Gate
+from core.commands.channel import WebSocketCommandDispatcher
+from core.commands.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError, Refused
 from core.fleet.certificates import CertificateRecord, ConsoleCertificates
 from core.fleet.device_state import DeviceIdentity
@@ -40,12 +38,15 @@ from core.fleet.fleet import Fleet, Recorder
 from core.fleet.known_devices import DEFAULT_AGENT, KnownDevices
 from core.fleet.listen_address import ConsoleListener
 from core.fleet.lost_links import LostLinks
-from core.fleet.models import Check, Health, Listening, Machine
+from core.fleet.models import Check, Listening
 from core.fleet.paired_machines import PairedMachines
 from core.fleet.registration import StockDevice, arrival_of, is_stock
 from core.fleet.rejected_connections import RejectedConnections
 from core.fleet.tool_catalog import LISTING_IS_LATE
+from core.log import Logger
+from core.models.devices import Health, Machine
 from core.tasks import TaskGroupOwner, set_within
+from core.token_bucket import TokenBucket
 
 # Our device client sends a heartbeat every `heartbeat_s`; a stock client every two minutes, not configurable.
 STOCK_HEARTBEAT_S = 120.0
@@ -83,7 +84,7 @@ class ClockJumpDetector:
                 link.last_heard = min(link.last_heard + moved, now)
 
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # A device that dials in reconnects within its longest back-off, if it does at all.
 COMES_BACK_WITHIN_S = 60.0
@@ -470,7 +471,7 @@ class DeviceConnections:
         live.introducing = True
         try:
             while live.wanted.is_set() and self._is_live(live):
-                if not live.listings.spend(0):
+                if not live.listings.spend():
                     await asyncio.sleep(1 / LISTINGS_PER_S)
                 live.wanted.clear()
                 listed = await self._introduce_once(live)

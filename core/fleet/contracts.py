@@ -12,11 +12,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from core.aip.contract_digest import begun_with, definition_of, ended_with, pinned_definition
 from core.aip.messages import ToolInfo
 from core.canonical_json import canonical_bytes
-from core.contract_digest import begun_with, definition_of, ended_with, pinned_definition
-from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
 from core.fleet.tool_pins import Claims
+from core.models.tools import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, BuiltInTool
 from core.policy.constraints import same
 from core.policy.policy_file import Override
@@ -73,13 +73,6 @@ def eases(before: Contract, after: Contract) -> bool:
             after.evidence.value not in (before.evidence.value, NO_EVIDENCE.value),
         )
     )
-
-
-def changed_facts(before: Contract, after: Contract) -> dict[str, list[Any]]:
-    """The facts whose values differ, each with both values."""
-    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    pairs = {name: [old[name]["value"], new[name]["value"]] for name in new if name != "digest"}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def read_tool(info: ToolInfo) -> ListedTool:

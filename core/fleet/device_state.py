@@ -7,19 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from core.dispatch.channel import BasicCommandDispatcher
+from core.commands.channel import BasicCommandDispatcher
 from core.fleet.contracts import ListedTool
-from core.fleet.models import (
-    NO_MACHINE,
-    NOT_CONNECTED_YET,
-    Device,
-    Health,
-    HealthChange,
-    Machine,
-    Tool,
-    Unavailable,
-)
+from core.fleet.models import HealthChange
 from core.ids import now_utc
+from core.models.devices import NO_MACHINE, NOT_CONNECTED_YET, Device, Health, Machine
+from core.models.tools import Tool, Unavailable
 from core.policy.policy_file import Overrides
 
 PRODUCTION_TAGS = frozenset({"prod", "production"})

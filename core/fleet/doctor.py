@@ -34,9 +34,11 @@ from core.aip.tls import fingerprint_of, pinned_client_context
 from core.aip.transfers import kilobytes
 from core.errors import BadInput, DeviceError
 from core.fleet.known_devices import KnownDevice, KnownDevices
-from core.fleet.models import UNLISTED, Check, CheckName, CheckState, Device, Health, Listening, Refusal
+from core.fleet.models import Check, CheckName, CheckState, Listening, Refusal
 from core.fleet.paired_machines import ANOTHER
 from core.fleet.rejected_connections import RejectedConnections
+from core.models.devices import Device, Health
+from core.models.tools import UNLISTED
 from core.text import escape_hidden, shorten_middle
 
 # The doctor reads the registration and nothing else.

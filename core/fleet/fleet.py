@@ -12,31 +12,26 @@ from types import MappingProxyType
 from typing import Any
 
 from core.audit.events import DeviceConnected, DeviceLost, Event
+from core.commands.channel import BasicCommandDispatcher
+from core.commands.live_secrets import LiveSecrets
+from core.commands.request import CommandRequest, Purpose, Target
+from core.commands.results import CommandResult, Verdict
 from core.debounce import Coalescer
-from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.command_request import CommandRequest, Purpose, Target
-from core.dispatch.live_secrets import LiveSecrets
-from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import ListedTool
 from core.fleet.device_state import MOST_WORDS, ConnectionInfo, DeviceIdentity, DeviceState, PersistedState
-from core.fleet.models import (
-    UNLISTED,
-    ContractChange,
-    Device,
-    Health,
-    HealthChange,
-    Tool,
-    ToolHit,
-    Unavailable,
-)
-from core.fleet.tool_catalog import Recorder, ToolCatalog, YieldTimer
+from core.fleet.models import ContractChange, HealthChange, ToolHit
+from core.fleet.tool_catalog import Recorder, ToolCatalog
 from core.fleet.tool_pins import Pins
 from core.fleet.tool_search import Offer, PastResults, Results, ToolIndex
 from core.ids import now_utc
-from core.policy.analysis.built_in_tools import SCREENSHOT
+from core.models.devices import Device, Health
+from core.models.tool_lookup import missing_tool
+from core.models.tool_names import SCREENSHOT
+from core.models.tools import UNLISTED, Tool, Unavailable
 from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy
+from core.tasks import in_turns
 from core.text import some_names
 
 # Re-exported for the modules that connect devices.
@@ -161,10 +156,8 @@ class Fleet:
             BadInput: the query is too long.
         """
         self._policy.refresh()
-        pause = YieldTimer()
-        for record in list(self._records.values()):
+        async for record in in_turns(list(self._records.values())):
             self._judge(record)
-            await pause.breathe()
         await self._index.follow(
             Offer(name, record.identity.tags, record.health, record.tools)
             for name, record in self._records.items()
@@ -172,7 +165,7 @@ class Fleet:
         return self._index.search(query, among, limit, self._results or {})
 
     def target(self, device: str) -> Target:
-        """See `core.dispatch.command_request.Devices`."""
+        """See `core.dispatch.interfaces.Devices`."""
         record = self._addressed(device)
         self._judge(record)
         arrival, last = record.arrival, record.last
@@ -195,11 +188,11 @@ class Fleet:
         return self._record(device).identity.machine.identity
 
     def offered(self, device: str, tool: str) -> Tool | None:
-        """See `core.dispatch.command_request.Devices`."""
+        """See `core.dispatch.interfaces.Devices`."""
         return self._addressed(device).tools.get(tool)
 
     async def schemas_of(self, tool: str, devices: list[str]) -> list[Any]:
-        """See `core.dispatch.command_request.Devices`."""
+        """See `core.dispatch.interfaces.Devices`."""
         known: dict[str, Any] = {}
         lacking: list[str] = []
         for name in devices:
@@ -217,7 +210,7 @@ class Fleet:
         return list(known.values())
 
     def channel(self, device: str) -> BasicCommandDispatcher | None:
-        """See `core.dispatch.command_request.Devices`."""
+        """See `core.dispatch.interfaces.Devices`."""
         arrival = self._addressed(device).arrival
         return arrival.channel if arrival else None
 
@@ -512,7 +505,7 @@ class Fleet:
         record = self._record(name)
         offered = record.offered.get(tool_key)
         if offered is None:
-            raise BadInput(f"{name} has no tool {tool_key}.", ErrorCode.UNKNOWN_TOOL)
+            raise missing_tool(self._shown(record), tool_key)
         return record, offered
 
     def _judge(self, record: DeviceState) -> None:

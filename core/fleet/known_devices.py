@@ -23,20 +23,21 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
 
-import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
 from core.aip.pairing import TOKEN
 from core.audit.entries import Entry
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, first_fault
 from core.files import create_new, read_own_text, sync_folder, write_atomic
-from core.fleet.models import DeviceSettings, FrozenModel
+from core.fleet.models import DeviceSettings
 from core.home import OPERATOR_NAME
 from core.ids import now_utc
+from core.log import Logger
+from core.models.frozen import FrozenModel
 from core.text import escape_hidden, some_names
 from core.tokens import OfferedTokens, token_digest
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 THIS_COMPUTER = "this-computer"
 DEFAULT_AGENT = "LinuxAgent"
@@ -96,7 +97,8 @@ def read_copy(path: Path) -> Copy:
         text = read_own_text(path, LARGEST_FILE)
         devices = {} if text is None else _by_name(_FILE.validate_python(json.loads(text)["devices"]))
     except (ValueError, TypeError, KeyError, BadInput, RecursionError) as error:
-        return Copy({}, text, _first_words(error))
+        # The error may quote any content of the file, and the text goes into the journal.
+        return Copy({}, text, escape_hidden(first_fault(error)[:_LONGEST_WORDS], keep_lines=False))
     return Copy(devices, text)
 
 
@@ -186,9 +188,7 @@ class KnownDevices:
             return ["devices.json was missing; the devices that the journal has hold."] if self._known else []
         rows = copy.devices.values()
         unknown = [row.name for row in rows if row.name not in self._known and row.paired]
-        others = [
-            row.name for row in rows if row.name in self._known and not _same(row, self._known[row.name])
-        ]
+        others = [row.name for row in rows if row.name in self._known and row != self._known[row.name]]
         notes = []
         if unknown:
             notes.append(f"devices.json lists {some_names(unknown)}, not paired in the journal: not let in.")
@@ -342,8 +342,8 @@ class KnownDevices:
         """
         path = self._token_file(name)
         try:
-            # A crash during writing may have left the token under another name (`.new`: earlier versions).
-            for file in (path, path.with_suffix(".fresh"), path.with_suffix(".new")):
+            # A crash during writing may have left the token under another name.
+            for file in (path, path.with_suffix(".fresh")):
                 file.unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(f"{path} cannot be deleted: {error.strerror}.") from error
@@ -404,13 +404,6 @@ def _token_file(folder: Path, name: str) -> Path:
     return folder / f"{check_name(name)}.token"
 
 
-def _same(row: KnownDevice, known: KnownDevice) -> bool:
-    """Whether a row of the copy equals the known device. Older copies lack `dial_token_sha256`."""
-    if not row.dial_token_sha256:
-        known = known.model_copy(update={"dial_token_sha256": ""})
-    return row == known
-
-
 def _by_name(known: list[KnownDevice]) -> dict[str, KnownDevice]:
     """The rows by name; raises `BadInput` if a manual edit made a name or a token ambiguous."""
     for what, seen in (
@@ -421,12 +414,3 @@ def _by_name(known: list[KnownDevice]) -> dict[str, KnownDevice]:
         if twice is not None:
             raise BadInput(f"the {what} {twice} is in it twice")
     return {one.name: one for one in known}
-
-
-def _first_words(error: Exception) -> str:
-    words = str(error) or type(error).__name__
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        words = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    # The error may quote any content of the file, and the text goes into the journal.
-    return escape_hidden(words[:_LONGEST_WORDS], keep_lines=False)

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
-
+from core.address import split_address
 from core.aip.connection_failures import ListenFailure, ListenFault, listen_failure
 from core.aip.device_link import LinkEvents
 from core.aip.limits import LinkLimits
@@ -20,9 +19,9 @@ from core.aip.tls import Identity, load_or_make_identity
 from core.backoff import Backoff
 from core.errors import BadInput
 from core.fleet.models import Listening
-from core.home import split_address
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 # Delays in seconds, first and longest, before an unavailable address is tried again.

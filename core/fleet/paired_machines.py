@@ -15,7 +15,7 @@ from typing import Any
 from core.audit.entries import NewEntry
 from core.audit.events import DeviceBound
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import NO_MACHINE, Machine
+from core.models.devices import NO_MACHINE, Machine
 from core.text import escape_hidden
 
 ANOTHER = "another machine answers"

@@ -9,12 +9,12 @@ from typing import Any
 from core.aip.device_link import DeviceLink
 from core.aip.messages import ToolInfo
 from core.aip.tool_discovery import STOCK_AGENTS, probe_agents
-from core.dispatch.channel import BasicCommandDispatcher, Link, WebSocketCommandDispatcher
-from core.dispatch.permit import Gate
+from core.commands.channel import BasicCommandDispatcher, Link, WebSocketCommandDispatcher
+from core.commands.permit import Gate
 from core.fleet.device_state import ConnectionInfo
-from core.fleet.models import Unavailable
 from core.fleet.paired_machines import machine_of
 from core.machine_id import machine_mark
+from core.models.tools import Unavailable
 
 # Characters. A device's own texts are displayed, so they must not fill a screen.
 MOST_WORDS = 200

@@ -13,16 +13,15 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
 from core.audit.entries import NewEntry
 from core.audit.events import DeviceRefused
 from core.errors import QuarterdeckError
 from core.fleet.models import Refusal
 from core.ids import now_utc
+from core.log import Logger
 from core.text import escape_hidden
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 WINDOW_S, LONGEST_WINDOW_S = 60.0, 3600.0
 # Distinct keys per window and pool, and per host or device within it.

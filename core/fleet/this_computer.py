@@ -18,26 +18,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
 from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.link_server import DeviceLinkServer
 from core.backoff import Backoff
+from core.commands.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
+from core.commands.permit import Gate
 from core.device.config import CONFIG, DeviceConfig, config_text
-from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
-from core.dispatch.permit import Gate
 from core.environment import without_secrets
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.device_state import ConnectionInfo
 from core.fleet.fleet import Fleet
-from core.fleet.models import Health, Unavailable
 from core.fleet.registration import own_process_arrival, read_unavailable
+from core.log import Logger
+from core.models.devices import Health
+from core.models.tools import Unavailable
 from core.tasks import TaskGroupOwner, set_within
 from core.tokens import new_token
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 NAME = "this-computer"
 FIRST_DELAY = 0.2

@@ -17,16 +17,15 @@ from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
+from core.aip.contract_digest import definition_of, pinned_definition
 from core.aip.messages import ToolInfo
 from core.audit.entries import Entry, NewEntry
 from core.audit.events import CommandSent, ContractChanged, ContractPinned, EntryFields, Json, ResultRecorded
 from core.canonical_json import canonical_bytes
-from core.contract_digest import definition_of, pinned_definition
-from core.dispatch.channel import BasicCommandDispatcher
+from core.commands.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import (
     ListedTool,
-    changed_facts,
     changed_parts,
     claimed_risk,
     claims_of,
@@ -37,19 +36,20 @@ from core.fleet.contracts import (
     tool_of,
     with_claim,
 )
-from core.fleet.models import OTHERWISE, Contract, ContractChange, Risk, Tool
+from core.fleet.models import ContractChange
 from core.fleet.tool_pins import Claims, Pin, Pins
 from core.fleet.updated_tools import is_update
 from core.ids import new_id
 from core.json_walk import count_parts
+from core.models.tools import OTHERWISE, Contract, Risk, Tool, changed_facts
 from core.policy.policy_file import Overrides
+from core.tasks import in_turns
 
 # Sizes in parts of definitions (`count_parts`): read at once, which takes some milliseconds at worst; and
 # read by one call in a thread.
 AT_ONCE = 2_000
 _IN_A_THREAD = 20_000
 _CHARACTERS = 200
-_SLICE_S = 0.005
 
 
 class Arrived(Protocol):
@@ -59,19 +59,6 @@ class Arrived(Protocol):
     def channel(self) -> BasicCommandDispatcher: ...
     @property
     def ours(self) -> bool: ...
-
-
-class YieldTimer:
-    """Yields to the loop whenever the caller has run for some milliseconds."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    async def breathe(self) -> None:
-        """Yield if the time slice is used up."""
-        if time.perf_counter() - self._began > _SLICE_S:
-            await asyncio.sleep(0)
-            self._began = time.perf_counter()
 
 
 async def read_tools(
@@ -190,16 +177,14 @@ class ToolCatalog:
         offered = dict(zip(infos, await read_tools(list(infos.values()), self._reading, still), strict=True))
         async with self.alone(name):
             _check_there(name, still)
-            pause = YieldTimer()
             fresh: dict[str, Pin] = {}
             changed: dict[str, str] = {}
-            for key, tool in offered.items():
+            async for key, tool in in_turns(offered.items()):
                 pin = self._admitted(name, tool, ours)
                 if pin is None:
                     changed[key] = tool.digest
                 elif pin != self._pins.get(name, tool.info.tool_name):
                     fresh[key] = pin
-                await pause.breathe()
             if again and (fresh or not self._knows_of(name, offered, changed, ours)):
                 for entry in listing:
                     self._journal.note(entry)
@@ -208,9 +193,8 @@ class ToolCatalog:
                 await self._trust(name, {key: offered[key] for key in fresh}, fresh, ours, still)
             await self._note_changed(name, offered, changed, ours)
             held: dict[str, Tool] = {}
-            for tool in offered.values():
+            async for tool in in_turns(offered.values()):
                 held[tool.info.tool_name] = self.judged(name, tool, ours)
-                await pause.breathe()
             _check_there(name, still)
         return offered, held
 
@@ -319,14 +303,15 @@ class ToolCatalog:
             self._noted.pop(name, None)
 
     async def change(self, name: str, offered: ListedTool, ours: bool) -> ContractChange:
-        """A tool as trusted and as listed now; the claims are included if the trusted claims are known."""
+        """A tool as trusted and as listed now, each with its claims; without the first if it was not kept."""
         info = offered.info
         pin = self._pins.get(name, info.tool_name)
         before, after = None, pinned_definition(info)
         contract: Contract | None = None
         if pin is not None:
-            before = after if _is_same(pin, offered) else await self._kept_definition(pin.definition)
-        if before is not None and pin is not None and pin.claims is not None:
+            is_same = pin.definition == offered.digest
+            before = after if is_same else await self._kept_definition(pin.definition)
+        if before is not None and pin is not None:
             contract = await self._contract_before(name, before, pin.claims)
             before = {**before, **_beside(pin.claims)}
             after = {**after, **_beside(claims_of(info, ours))}
@@ -350,13 +335,13 @@ class ToolCatalog:
         if pin is None:
             return Pin(digest, now)
         definition = pin.definition
-        if not _is_same(pin, offered):
+        if definition != digest:
             # Another definition, even an equivalent one, needs an operator's review, unless this program
             # lists it as an update of the trusted definition.
             if not is_update(info.tool_name, definition, digest):
                 return None
             definition = digest
-        if pin.claims is None or now == pin.claims:
+        if now == pin.claims:
             return Pin(definition, now)
         if eases(contract_of(offered, pin.claims), contract_of(offered, now)):
             return None
@@ -454,7 +439,7 @@ class ToolCatalog:
         if self._admitted(name, offered, ours) is not None:
             return ""
         pin = self._pins.get(name, offered.info.tool_name)
-        if pin is None or pin.claims is None or not _is_same(pin, offered):
+        if pin is None or pin.definition != offered.digest:
             return "changed its definition"
         return claims_of(offered.info, ours).words_after(pin.claims) or OTHERWISE
 
@@ -514,11 +499,6 @@ def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolI
         by_key[info.tool_key] = info
         names[info.tool_name] = info
     return by_key
-
-
-def _is_same(pin: Pin, offered: ListedTool) -> bool:
-    """Whether a tool has its pinned definition; earlier versions pinned the exact digest."""
-    return pin.definition in (offered.digest, offered.exact)
 
 
 def _check_there(name: str, still: Callable[[], bool]) -> None:

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from core.errors import BadInput
 from core.files import read_own_text, write_atomic
-from core.fleet.models import Risk
+from core.log import Logger
+from core.models.tools import Risk
 from core.text import escape_hidden, some_names
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 FORMAT = "quarterdeck.contracts/3"
 # Bytes by which the copy may exceed twice its expected length and still be read.
@@ -63,24 +62,20 @@ class Claims:
 
 
 # The text of each possible claim in a pin's row, and the reverse mapping.
-_WORDS: dict[Claims | None, str] = {
+_WORDS: dict[Claims, str] = {
     Claims(risk, ours): f"{risk.value if risk else 'unrated'} {'ours' if ours else 'stranger'}"
     for risk in (None, *Risk)
     for ours in (True, False)
 }
-_WORDS[None] = "claims unknown"
 _CLAIMS = {words: claims for claims, words in _WORDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The digest of a tool's trusted definition, and the most careful claims that came with it.
-
-    `claims` is None for a pin of a version that recorded no claims; the device's next claims are then taken.
-    """
+    """The digest of a tool's trusted definition, and the most careful claims that came with it."""
 
     definition: str
-    claims: Claims | None
+    claims: Claims
 
     @property
     def row(self) -> str:
@@ -181,7 +176,7 @@ class Pins:
 
 
 def read_rows(text: str) -> Rows:
-    """Parse the pins of a `contracts.json`, also of the previous version.
+    """Parse the pins of a `contracts.json`.
 
     Raises:
         BadInput: the text is not in the format.

@@ -8,15 +8,12 @@ contract and out of its digest: a better text here must block no tool and end no
 
 from __future__ import annotations
 
-from core.fleet.models import BUILT_IN_NAMESPACE, NOT_KNOWN, Device, Effect, Fact, Source, Tool, ToolScope
+from core.fleet.models import NOT_KNOWN, ToolScope
+from core.models.devices import Device
+from core.models.tool_names import CLOSE_APPLICATION, LIST_PROCESSES, READ_SHELL
+from core.models.tools import BUILT_IN_NAMESPACE, Effect, Fact, Source, Tool
 from core.policy.analysis.arguments import PATH_NAME, described_kind, snake
-from core.policy.analysis.built_in_tools import (
-    BUILT_IN_TOOLS,
-    CLOSE_APPLICATION,
-    LIST_PROCESSES,
-    READ_SHELL,
-    BuiltInTool,
-)
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, BuiltInTool
 from core.policy.analysis.shell.tool_arguments import described_line_arguments, holds_line
 from core.schema_forms.secrets import secret_arguments
 from core.text import some_names

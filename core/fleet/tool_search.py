@@ -21,9 +21,11 @@ from typing import Any, NamedTuple
 
 from core.aip.messages import ResultStatus
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Health, Tool, ToolHit
-from core.fleet.tool_catalog import YieldTimer
+from core.fleet.models import ToolHit
+from core.models.devices import Health
+from core.models.tools import Tool
 from core.quick import made
+from core.tasks import in_turns
 
 # Characters of a query.
 LONGEST_QUERY = 500
@@ -160,24 +162,20 @@ class ToolIndex:
         self._device_terms: list[str] = []
 
     async def follow(self, offers: Iterable[Offer]) -> None:
-        """Bring the index up to date. Only what changed is read, in slices between which other tasks run."""
+        """Bring the index up to date. Only what changed is read, and other tasks run meanwhile."""
         now = {offer.device: offer for offer in offers}
         async with self._lock:
             self._compact()
-            pause = YieldTimer()
             for device in [device for device in self._offers if device not in now]:
                 self._name_device(device, [])
                 self._hold(device, [])
                 del self._offers[device]
-            for device, offer in now.items():
+            async for device, offer in in_turns(now.items()):
                 known = self._offers.get(device)
                 if known is None or known.tags != offer.tags:
                     self._name_device(device, [("device", device), *(("tag", tag) for tag in offer.tags)])
                 if known is None or known.tools is not offer.tools:
-                    numbers = []
-                    for tool in offer.tools.values():
-                        numbers.append(self._number(tool))
-                        await pause.breathe()
+                    numbers = [self._number(tool) async for tool in in_turns(offer.tools.values())]
                     self._hold(device, numbers)
                 self._offers[device] = offer
 

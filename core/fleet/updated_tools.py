@@ -123,7 +123,7 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
     "switch_mcp_server": ("5ab1234590f0e148166ece9d1b00750c4312c06f547560fdf03684880c5d849f",),
     "remove_mcp_server": ("c30b4abe43b1dd3b7a16dba247b3ecb322cf7364478158c6d897de8bd00b1d7c",),
 }
-"""By tool, the digests of its pinned definitions (`core.contract_digest`), oldest first."""
+"""By tool, the digests of its pinned definitions (`core.aip.contract_digest`), oldest first."""
 
 
 def is_update(tool_name: str, trusted: str, listed: str) -> bool:

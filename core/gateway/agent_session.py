@@ -8,7 +8,7 @@ from collections import OrderedDict
 from core.errors import ErrorCode, Refused
 from core.gateway.tickets import Tickets
 from core.home import OPERATOR_NAME, Home
-from core.policy.agents import PREFIX, ClientProgram, Transport, name_in
+from core.policy.agent_models import PREFIX, ClientProgram, Transport, name_in
 from core.service.control import ensure_service
 from core.service.rpc.client import RemoteConsole
 from core.tasks import TaskGroupOwner

@@ -17,8 +17,8 @@ from PIL import Image, UnidentifiedImageError
 
 from core.batch.models import RunState, RunSummary
 from core.errors import ErrorInfo, QuarterdeckError
-from core.gateway.advice import next_step_of_an_agent
 from core.gateway.shortening import shortened
+from core.next_steps import for_an_agent
 from core.service.envelope import Envelope, envelope_error
 from core.text import escape_hidden
 
@@ -53,7 +53,7 @@ def error_answer(error: QuarterdeckError) -> types.CallToolResult:
 
 def error_item(error: ErrorInfo) -> Item:
     """An error in the envelope's form, with a next step that an agent can take."""
-    return envelope_error(error).model_dump(mode="json") | {"next": next_step_of_an_agent(error.code)}
+    return envelope_error(error).model_dump(mode="json") | {"next": for_an_agent(error.code, error.next)}
 
 
 def run_item(run: RunSummary, envelopes: list[Envelope], ticket: str) -> Item:
@@ -80,7 +80,7 @@ def _cut(envelope: Envelope) -> Item:
     """
     item: Item = envelope.model_dump(mode="json")
     if envelope.error is not None:
-        item["error"]["next"] = next_step_of_an_agent(envelope.error.code)
+        item["error"]["next"] = for_an_agent(envelope.error.code, envelope.error.next)
     text = result_text(envelope.result)
     if len(text) > MOST_CHARACTERS:
         value, left_out = shortened(envelope.result, MOST_CHARACTERS)

@@ -13,9 +13,9 @@ from mcp import types
 
 from core.batch.inputs import inputs_schema
 from core.batch.models import OPEN_STATES, Batch, Parallel, Run, RunSummary, Step
-from core.dispatch.models import CommandResult, Evidence
+from core.commands.results import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.fleet.models import Device, ToolDescription
+from core.fleet.models import ToolDescription
 from core.gateway import tools
 from core.gateway.agent_session import AgentSession
 from core.gateway.answers import (
@@ -27,6 +27,7 @@ from core.gateway.answers import (
     run_failed,
     run_item,
 )
+from core.models.devices import Device
 from core.service.envelope import Envelope
 from core.service.pages import every_result, whole_run
 

@@ -24,12 +24,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from core.address import split_address
 from core.aip.pairing import is_loopback
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.gateway.agent_session import AgentSession
 from core.gateway.http_connections import Connection, Connections
 from core.gateway.server import make_server
-from core.home import Home, split_address
+from core.home import Home
 from core.tasks import TaskGroupOwner
 from core.tokens import token_digest
 

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import Any
 
-import structlog
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -17,16 +16,18 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from core import __version__
-from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, error_from
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, error_from, faults_of
 from core.gateway import resources, tasks
 from core.gateway.agent_session import AgentSession
 from core.gateway.answers import error_answer
 from core.gateway.calls import RunStanding, ToolCalls
 from core.gateway.tools import BY_NAME, TOOLS, Arguments
+from core.log import Logger
 
 _MOST_FAULTS = 5
+_LONGEST_FAULT = 300
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 INSTRUCTIONS = (
     "Runs tools on the devices of a Quarterdeck console. An operator's policy judges every command; some "
@@ -131,8 +132,5 @@ def _arguments(params: types.CallToolRequestParams) -> Arguments:
     try:
         return tool.arguments.model_validate(params.arguments or {})
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_context=False, include_input=False)
-        told = [
-            f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg']}" for fault in faults[:_MOST_FAULTS]
-        ]
+        told = [fault[:_LONGEST_FAULT] for fault in faults_of(error)[:_MOST_FAULTS]]
         raise BadInput(f"{params.name}: {'; '.join(told)}") from error

@@ -10,139 +10,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, Self
-
-from pydantic import Field, field_validator
 
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.filter import LONGEST, DeviceFilter, parse_filter
-from core.fleet.models import Device, FrozenModel
 from core.home import OPERATOR_NAME
-from core.policy.loosening import is_as_strict
+from core.models.device_filter import DeviceFilter, parse_filter
+from core.models.devices import Device
+from core.policy.agent_models import PREFIX, Agent, AgentSettings, is_agent, parse_targets, targets_words
 from core.policy.models import Profile
-from core.text import escape_hidden, some_names
+from core.policy.profiles import is_as_strict
+from core.text import some_names
+from core.token_bucket import TokenBucket
 from core.tokens import OfferedTokens, token_digest
 
-PREFIX = "agent:"
-"""The beginning of the actor of every agent."""
 MOST_AGENTS = 100
-MOST_WAITING = 100
-"""Maximum requests of one agent that wait for an operator."""
-MOST_A_MINUTE = 6_000
-MOST_PROGRAM = 100
-"""Maximum characters of the name, and of the version, of an agent's program."""
-
-
-OPERATORS_SET = frozenset({"name", "tag", "production"})
-"""The fields of a device filter whose values only operators set."""
-
-Transport = Literal["stdio", "http"]
-"""How an agent's program speaks to the gateway."""
-
-
-class AgentSettings(FrozenModel):
-    """An operator's limits for one agent.
-
-    `targets` is a filter of devices (`parse_targets`); empty means every device. `per_minute` is how many
-    commands it may start a minute, `waiting` how many of its requests may wait for an operator. A `paused`
-    agent starts nothing.
-    """
-
-    profile: Profile = Profile.GUARDED
-    targets: str = Field(default="", max_length=LONGEST)
-    per_minute: int = Field(default=60, ge=1, le=MOST_A_MINUTE)
-    waiting: int = Field(default=20, ge=1, le=MOST_WAITING)
-    paused: bool = False
-
-    def paused_now(self) -> Self:
-        """The same, paused."""
-        return self.model_copy(update={"paused": True})
-
-    @field_validator("targets")
-    @classmethod
-    def _is_a_filter(cls, text: str) -> str:
-        try:
-            parse_targets(text)
-        except BadInput as error:
-            raise ValueError(error.message) from error
-        return text.strip()
-
-
-class Agent(FrozenModel):
-    """A registered agent. `added_at` is when its present token was made: UTC, ISO 8601."""
-
-    name: str
-    settings: AgentSettings
-    added_at: str = ""
-
-    @property
-    def actor(self) -> str:
-        """The actor of its requests."""
-        return PREFIX + self.name
-
-
-class ClientProgram(FrozenModel):
-    """The program at the end of an agent's connection, as it calls itself; nothing depends on that."""
-
-    name: str = Field(default="", max_length=8 * MOST_PROGRAM)
-    version: str = Field(default="", max_length=8 * MOST_PROGRAM)
-
-    @classmethod
-    def called(cls, name: str, version: str) -> Self:
-        """A program that calls itself this: cut to `MOST_PROGRAM` characters, its hidden ones shown."""
-        cut = (text[:MOST_PROGRAM] for text in (name, version))
-        shown = [escape_hidden(text, keep_lines=False).strip() for text in cut]
-        return cls(name=shown[0], version=shown[1])
-
-    @property
-    def words(self) -> str:
-        """Name and version; empty if the program did not name itself."""
-        return f"{self.name} {self.version}".strip()
-
-
-class NewAgent(FrozenModel):
-    """An agent with its token, which is shown once and not stored."""
-
-    agent: Agent
-    token: str
-
-
-def token_prefix(name: str) -> str:
-    """The beginning of an agent's token: a client of the gateway shows only its token, which names it."""
-    return f"{name}."
-
-
-def name_in(token: str) -> str:
-    """The name of the agent that a token is for; empty if it names none. The token is not checked."""
-    return token.rpartition(".")[0]
-
-
-def parse_targets(text: str) -> DeviceFilter:
-    """Parse a filter for the targets of an agent, which looks only at what operators set (`OPERATORS_SET`).
-
-    A device says itself which system it runs, so that a filter by system lets a device choose its agents.
-
-    Raises:
-        BadInput: a syntax error, or a term that looks at something else.
-    """
-    parsed = parse_filter(text)
-    for term in parsed.terms:
-        if term.key not in OPERATORS_SET:
-            written = text[term.start : term.end]
-            advice = (
-                f"write name:{written} or tag:{written}" if not term.key else "use name, tag or production"
-            )
-            raise BadInput(
-                f"The targets of an agent look at name, tag and production only: {written!r} follows what a "
-                f"device says of itself; {advice}.",
-                ErrorCode.INVALID_ARGUMENTS,
-            )
-    return parsed
-
-
-def is_agent(actor: str) -> bool:
-    """Whether an actor is an agent."""
-    return actor.startswith(PREFIX)
 
 
 def no_device(name: str, seen: Iterable[str] | None = None) -> str:
@@ -167,11 +47,6 @@ def loosenings(before: AgentSettings, after: AgentSettings) -> list[str]:
     return changes
 
 
-def targets_words(targets: str) -> str:
-    """A filter of devices in words."""
-    return f"devices that match {targets}" if targets else "every device"
-
-
 def _terms(targets: str) -> set[str]:
     """The terms of a filter. All must hold, so that a filter with further terms matches no further device."""
     return {targets[term.start : term.end] for term in parse_filter(targets).terms}
@@ -184,9 +59,8 @@ class _Registered:
     # Who has signed the agent in.
     operator: str
     matches: DeviceFilter
-    # The commands that it may start now, at the time `counted_at` (seconds of the registry's clock).
-    allowance: float
-    counted_at: float
+    # The commands that it may start now.
+    allowance: TokenBucket
 
 
 @dataclass(slots=True)
@@ -244,12 +118,14 @@ class Agents:
         The journal must have the change. An agent that is replaced keeps what is left of its commands for
         this minute.
         """
-        allowance = float(agent.settings.per_minute)
-        if (before := self._by_name.get(agent.name)) is not None:
-            allowance = min(allowance, self._refill(before))
+        burst, per_s = float(agent.settings.per_minute), agent.settings.per_minute / 60
+        before = self._by_name.get(agent.name)
+        if before is None:
+            allowance = TokenBucket(burst, per_s, self.clock)
+        else:
+            allowance = before.allowance.changed(burst, per_s)
         targets = parse_targets(agent.settings.targets)
-        registered = _Registered(agent, token_sha256, operator, targets, allowance, self.clock())
-        self._by_name[agent.name] = registered
+        self._by_name[agent.name] = _Registered(agent, token_sha256, operator, targets, allowance)
 
     def set(self, name: str, settings: AgentSettings) -> Agent:
         """Replace an agent's settings; it keeps its token.
@@ -330,18 +206,9 @@ class Agents:
         registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
         if registered is None:
             return
-        allowance = self._refill(registered)
-        if commands > allowance:
+        if not registered.allowance.spend(commands):
             raise Refused(
                 f"{actor} may start {registered.agent.settings.per_minute} commands a minute, and "
-                f"{int(allowance)} now; this would be {commands}.",
+                f"{int(registered.allowance.left)} now; this would be {commands}.",
                 ErrorCode.RATE_LIMITED,
             )
-        registered.allowance -= commands
-
-    def _refill(self, registered: _Registered) -> float:
-        """Add the allowance of the time that has passed; returns how many commands may start now."""
-        per_minute, now = registered.agent.settings.per_minute, self.clock()
-        refilled = registered.allowance + (now - registered.counted_at) * per_minute / 60
-        registered.allowance, registered.counted_at = min(float(per_minute), refilled), now
-        return registered.allowance

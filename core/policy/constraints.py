@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
 
 Scalar = str | int | float | bool | None

@@ -14,10 +14,12 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from core.approvals.grants import Grant, GrantBook
-from core.fleet.models import BUILT_IN_NAMESPACE, Contract, Device, Effect, Risk, Source, Tool
+from core.models.devices import Device
+from core.models.tools import BUILT_IN_NAMESPACE, Contract, Effect, Risk, Source, Tool
 from core.policy.analysis.call_analysis import CallAnalysis, analyze_call
 from core.policy.analysis.masking import NO_MARKS, Marks
+from core.policy.grant_book import GrantBook
+from core.policy.grants import Grant
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.policy.policy_file import PolicyFile
 from core.policy.rule_index import RuleIndex

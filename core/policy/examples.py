@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from core.fleet.models import Contract, Device, Effect, Fact, FrozenModel, Health, Risk, Source, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
+from core.policy.models import ExampleResult
+from core.policy.name_patterns import is_glob
 from core.policy.policy_file import PolicyFile
-from core.policy.rules import Example, MatchContext, Rule, is_glob
-
-
-class ExampleResult(FrozenModel):
-    """The result of one example. `line` is the line at which its rule begins, 0 if unknown.
-
-    `wanted` is True for `match` and False for `not_match`; `number` counts from 1 among these of the rule.
-    `fault` is the mistake in words, empty if `ok`.
-    """
-
-    rule: str
-    line: int
-    wanted: bool
-    number: int
-    ok: bool
-    fault: str = ""
+from core.policy.rules import Example, MatchContext, Rule
 
 
 def run_examples(policy: PolicyFile) -> list[ExampleResult]:

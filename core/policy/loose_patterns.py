@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from core.fleet.models import Device, FrozenModel, Health, Risk
+from core.models.devices import Device, Health
+from core.models.tools import Risk
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.analysis.shell.walk import findings_in_line
 from core.policy.constraints import Constraint
 from core.policy.examples import example_tool
-from core.policy.models import Answer
+from core.policy.models import Answer, PolicyWarning
+from core.policy.name_patterns import is_glob
 from core.policy.policy_file import PolicyFile
-from core.policy.rules import MatchContext, Rule, is_glob
+from core.policy.rules import MatchContext, Rule
 from core.schema_forms.patterns import Sampler
 
 MOST_RULES_TRIED = 100
@@ -44,24 +46,6 @@ BEFORE: dict[Risk, tuple[str, ...]] = {
     Risk.MEDIUM: ("./x; ", "./x\n", "> x "),
     Risk.LOW: (">> x ",),
 }
-
-
-class PolicyWarning(FrozenModel):
-    """A warning about a rule that allows more than it seems to, or a rule or contract that fits no tool.
-
-    `line` is the line at which the entry begins, 0 if unknown. `rule` is the rule's id, or `[[contract]]` and
-    the contract's number in the file. `slips` is a shell line that the rule allows beyond its intention.
-    """
-
-    line: int
-    rule: str
-    message: str
-    slips: str = ""
-
-    @property
-    def about(self) -> str:
-        """The name of the entry, to begin a sentence with."""
-        return self.rule if self.rule.startswith("[[") else f"rule {self.rule}"
 
 
 def loose_patterns(policy: PolicyFile) -> list[PolicyWarning]:

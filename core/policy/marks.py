@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from core.fleet.filter import parse_filter
+from core.models.device_filter import parse_filter
 from core.policy.policy_file import PolicyFile
 
 Mark = Literal["tag", "production"]

@@ -1,4 +1,4 @@
-"""Data models of policy decisions: profiles, answers, reasons, findings and decisions."""
+"""Data models of the policy: profiles, decisions and what nearly decided, checks and trials of its text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from core.fleet.models import Effect, FrozenModel, Risk
+from core.models.frozen import FrozenModel
+from core.models.tools import Effect, Risk
 
 
 class Profile(StrEnum):
@@ -95,3 +96,138 @@ class Decision(FrozenModel):
     evidence: list[Moment] = Field(default_factory=list)
     expires_s: float | None = None
     device_requires_signature: bool = False
+
+
+class NearMiss(FrozenModel):
+    """A rule that nearly applied to a call. `fault` is the condition that did not hold, in words."""
+
+    id: str
+    decision: Answer
+    line: int = 0
+    fault: str
+
+
+class GrantMiss(FrozenModel):
+    """A grant that does not cover a call for a single reason, `fault`."""
+
+    id: str
+    fault: str
+
+
+class Explanation(FrozenModel):
+    """A decision, and the rules and grants that nearly applied."""
+
+    decision: Decision
+    near: list[NearMiss]
+    near_grants: list[GrantMiss]
+
+
+class ExampleResult(FrozenModel):
+    """The result of one example. `line` is the line at which its rule begins, 0 if unknown.
+
+    `wanted` is True for `match` and False for `not_match`; `number` counts from 1 among these of the rule.
+    `fault` is the mistake in words, empty if `ok`.
+    """
+
+    rule: str
+    line: int
+    wanted: bool
+    number: int
+    ok: bool
+    fault: str = ""
+
+
+class PolicyWarning(FrozenModel):
+    """A warning about a rule that allows more than it seems to, or a rule or contract that fits no tool.
+
+    `line` is the line at which the entry begins, 0 if unknown. `rule` is the rule's id, or `[[contract]]` and
+    the contract's number in the file. `slips` is a shell line that the rule allows beyond its intention.
+    """
+
+    line: int
+    rule: str
+    message: str
+    slips: str = ""
+
+    @property
+    def about(self) -> str:
+        """The name of the entry, to begin a sentence with."""
+        return self.rule if self.rule.startswith("[[") else f"rule {self.rule}"
+
+
+class PolicyText(FrozenModel):
+    """The present policy.toml. `digest` is the SHA-256 of the text; a save request names the digest of the
+    text that was edited.
+
+    `accepted` is the last accepted text; `text` is compared with it before an operator signs.
+    """
+
+    text: str
+    path: str
+    digest: str
+    problem: str = ""
+    accepted: str = ""
+
+
+class PolicyProblem(FrozenModel):
+    """One mistake in a text. `line` counts from 1; 0 if unknown."""
+
+    line: int
+    message: str
+
+
+class PolicyCheck(FrozenModel):
+    """The result of checking a text. The text may be saved if it has no problem and every example holds.
+
+    `warnings` name rules that allow more than they seem to, and rules and contracts that fit no tool of any
+    known device. They do not prevent saving.
+    """
+
+    ok: bool
+    problems: list[PolicyProblem] = Field(default_factory=list)
+    warnings: list[PolicyWarning] = Field(default_factory=list)
+    examples: list[ExampleResult] = Field(default_factory=list)
+    rules: int = 0
+
+
+class TrialRow(FrozenModel):
+    """One command of the journal under the edited policy. `human` is the operator's answer then, or ""."""
+
+    seq: int
+    time: str
+    call_id: str
+    device: str
+    tool: str
+    actor: str
+    summary: str
+    was: Answer
+    now: Answer
+    human: str = ""
+    rule: str = ""
+
+
+class Trial(FrozenModel):
+    """The decisions that a policy would have made on the commands in the journal.
+
+    `changed` counts the commands with a different answer; `rows` are these commands, newest first, up to the
+    requested number. `allowed_but_denied_by_human` counts the commands that would run although an operator
+    denied them then. `looked_at` of the `commands` in the journal were decided; `skipped` counts those that
+    cannot be decided from the journal alone.
+
+    Screenshots for a live wall are counted separately, because no actor requested them as commands:
+    `glimpses` is their number in the journal, not included in `commands`. `glimpses_refused` of them would be
+    refused, by deny or by ask: no operator is asked about such a screenshot.
+    """
+
+    looked_at: int
+    commands: int
+    skipped: int = 0
+    allowed: int
+    asked: int
+    denied: int
+    changed: int
+    allowed_but_denied_by_human: int
+    rows: list[TrialRow] = Field(default_factory=list)
+    took_s: float = 0.0
+    glimpses: int = 0
+    glimpses_refused: int = 0

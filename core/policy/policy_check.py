@@ -5,100 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from pydantic import Field
-
 from core.errors import BadInput
-from core.fleet.models import FrozenModel
 from core.policy.analysis.arguments import PATH_NAME, snake
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.analysis.shell.tool_arguments import holds_line
-from core.policy.examples import ExampleResult, run_examples
-from core.policy.loose_patterns import PolicyWarning, loose_patterns
-from core.policy.models import Answer
+from core.policy.examples import run_examples
+from core.policy.loose_patterns import loose_patterns
+from core.policy.models import PolicyCheck, PolicyProblem, PolicyWarning
+from core.policy.name_patterns import fits, is_glob
 from core.policy.policy_file import LARGEST_FILE, Override, PolicyFile, parse_policy
-from core.policy.rules import Rule, fits, is_glob
-
-__all__ = ["PolicyCheck", "PolicyProblem", "PolicyText", "PolicyWarning", "Trial", "TrialRow", "check_text"]
+from core.policy.rules import Rule
 
 _LINE = re.compile(r"\bline (\d+)")
-
-
-class PolicyText(FrozenModel):
-    """The present policy.toml. `digest` is the SHA-256 of the text; a save request names the digest of the
-    text that was edited.
-
-    `accepted` is the last accepted text; `text` is compared with it before an operator signs.
-    """
-
-    text: str
-    path: str
-    digest: str
-    problem: str = ""
-    accepted: str = ""
-
-
-class PolicyProblem(FrozenModel):
-    """One mistake in a text. `line` counts from 1; 0 if unknown."""
-
-    line: int
-    message: str
-
-
-class PolicyCheck(FrozenModel):
-    """The result of checking a text. The text may be saved if it has no problem and every example holds.
-
-    `warnings` name rules that allow more than they seem to, and rules and contracts that fit no tool of any
-    known device. They do not prevent saving.
-    """
-
-    ok: bool
-    problems: list[PolicyProblem] = Field(default_factory=list)
-    warnings: list[PolicyWarning] = Field(default_factory=list)
-    examples: list[ExampleResult] = Field(default_factory=list)
-    rules: int = 0
-
-
-class TrialRow(FrozenModel):
-    """One command of the journal under the edited policy. `human` is the operator's answer then, or ""."""
-
-    seq: int
-    time: str
-    call_id: str
-    device: str
-    tool: str
-    actor: str
-    summary: str
-    was: Answer
-    now: Answer
-    human: str = ""
-    rule: str = ""
-
-
-class Trial(FrozenModel):
-    """The decisions that a policy would have made on the commands in the journal.
-
-    `changed` counts the commands with a different answer; `rows` are these commands, newest first, up to the
-    requested number. `allowed_but_denied_by_human` counts the commands that would run although an operator
-    denied them then. `looked_at` of the `commands` in the journal were decided; `skipped` counts those that
-    cannot be decided from the journal alone.
-
-    Screenshots for a live wall are counted separately, because no actor requested them as commands:
-    `glimpses` is their number in the journal, not included in `commands`. `glimpses_refused` of them would be
-    refused, by deny or by ask: no operator is asked about such a screenshot.
-    """
-
-    looked_at: int
-    commands: int
-    skipped: int = 0
-    allowed: int
-    asked: int
-    denied: int
-    changed: int
-    allowed_but_denied_by_human: int
-    rows: list[TrialRow] = Field(default_factory=list)
-    took_s: float = 0.0
-    glimpses: int = 0
-    glimpses_refused: int = 0
 
 
 def check_text(

@@ -19,10 +19,13 @@ from pydantic import Field, ValidationError, model_validator
 from core.broken_text import fault_words
 from core.errors import BadInput
 from core.files import read_own_text
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk
 from core.hosted_names import own_name
+from core.models.devices import Device
+from core.models.frozen import FrozenModel
+from core.models.tools import BUILT_IN_NAMESPACE, Effect, Risk
 from core.policy.models import Profile
-from core.policy.rules import Patterns, Rule, fits, is_glob
+from core.policy.name_patterns import fits, is_glob
+from core.policy.rules import Patterns, Rule
 
 MOST_RULES = 20_000
 LARGEST_FILE = 8 * 1024 * 1024

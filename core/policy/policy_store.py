@@ -14,27 +14,19 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from core.approvals.grants import GrantBook, GrantMiss
 from core.canonical_json import sha256_hex
 from core.errors import BadInput
-from core.fleet.models import Device, FrozenModel
+from core.models.devices import Device
 from core.policy.agents import Agents
 from core.policy.engine import PolicyEngine, PolicyQuery, match_context_of
 from core.policy.examples import run_examples
-from core.policy.loosening import loosenings, more_careful, worded_as
-from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
+from core.policy.grant_book import GrantBook
+from core.policy.loosening import loosenings, worded_as
+from core.policy.models import Answer, Decision, Explanation, Profile, Reason, RuleHit
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy, read_policy_text
-from core.policy.rule_index import NearMiss
+from core.policy.profiles import more_careful
 
 NOT_ACCEPTED = "policy.toml, not accepted"
-
-
-class Explanation(FrozenModel):
-    """A decision, and the rules and grants that nearly applied."""
-
-    decision: Decision
-    near: list[NearMiss]
-    near_grants: list[GrantMiss]
 
 
 class Policy:

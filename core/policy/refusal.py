@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from core.errors import Refused
+from core.next_steps import DENIED_BY_PROFILE, DENIED_BY_RULE
 from core.policy.models import Answer, Decision
-
-_OF_A_RULE = "Read the rule that is named; change the policy if it is wrong."
-_OF_A_PROFILE = "Change the profile of the device or the agent if it is wrong; no rule denies this."
 
 
 def refusal(decision: Decision, before: str = "") -> Refused:
     """The error for a decision that denies; `before` is put before its reason."""
     by_rule = any(hit.decision is Answer.DENY for hit in decision.rules)
     reason = decision.reasons[0].text.removesuffix(".")
-    return Refused(f"{before}{reason}.", next_step=_OF_A_RULE if by_rule else _OF_A_PROFILE)
+    step = DENIED_BY_RULE if by_rule else DENIED_BY_PROFILE
+    return Refused(f"{before}{reason}.", next_step=step.person)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from core.fleet.models import FrozenModel
 from core.policy.constraints import (
     LONGEST_PATH,
     Undecidable,
@@ -27,8 +26,9 @@ from core.policy.constraints import (
     names_of,
     normal_path,
 )
-from core.policy.models import Answer, RuleHit
-from core.policy.rules import MatchContext, Rule, argument_values, is_glob, prepare_globs
+from core.policy.models import Answer, NearMiss, RuleHit
+from core.policy.name_patterns import is_glob
+from core.policy.rules import MatchContext, Rule, argument_values, prepare_globs
 
 _ANY = "*"
 _MOST_CACHED = 4_096
@@ -36,15 +36,6 @@ _MOST_NEAR_TRIED = 10_000
 
 Key = tuple[str, Any]
 Cached = TypeVar("Cached")
-
-
-class NearMiss(FrozenModel):
-    """A rule that nearly applied to a call. `fault` is the condition that did not hold, in words."""
-
-    id: str
-    decision: Answer
-    line: int = 0
-    fault: str
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +12,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from core.controls import PROGRAM_NAMES
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk, Tool
+from core.models.devices import Device
+from core.models.frozen import FrozenModel
+from core.models.tools import BUILT_IN_NAMESPACE, Effect, Risk, Tool
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.analysis.shell.tool_arguments import (
     MOST_LINES,
@@ -24,6 +25,7 @@ from core.policy.analysis.shell.tool_arguments import (
 from core.policy.analysis.shell.walk import Programs, programs_in_line
 from core.policy.constraints import Constraint, UnknownPath
 from core.policy.models import Answer, Moment
+from core.policy.name_patterns import compiled, fits, is_glob
 from core.policy.zones import machine_zone, zone_named
 
 MOST_APPROVERS = 9
@@ -342,29 +344,11 @@ def _programs_of(tool: Tool, parameters: dict[str, Any]) -> Iterator[Programs]:
         yield programs_in_line(found.text) if number < MOST_LINES else Programs(decided=False)
 
 
-def fits(text: str, patterns: list[str]) -> bool:
-    """Whether a text matches one of the patterns: `*`, `?` and `[…]` as in file names, case-sensitive."""
-    return any(
-        pattern == "*" or pattern == text or (is_glob(pattern) and _glob(pattern)(text) is not None)
-        for pattern in patterns
-    )
-
-
-def is_glob(pattern: str) -> bool:
-    """Whether a pattern has wildcards."""
-    return any(sign in pattern for sign in "*?[")
-
-
 def prepare_globs(rule: Rule) -> None:
     """Compile a rule's patterns when the policy is loaded, so that the first call is not delayed."""
     for pattern in (*rule.device, *rule.tool, *rule.actor, *(rule.tag or ()), *(rule.namespace or ())):
         if is_glob(pattern):
-            _glob(pattern)
-
-
-@lru_cache(maxsize=60_000)
-def _glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    return re.compile(fnmatch.translate(re.sub(r"\*+", "*", pattern))).match
+            compiled(pattern)
 
 
 def values_at(parameters: dict[str, Any], name: str) -> list[Any]:

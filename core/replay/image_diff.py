@@ -14,7 +14,7 @@ from PIL import Image, ImageChops, UnidentifiedImageError
 from pydantic import Field
 
 from core.errors import BadInput
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 MOST_PIXELS = 80_000_000
 """Larger pictures are refused before a pixel is decoded."""

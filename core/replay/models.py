@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from core.fleet.models import FrozenModel
+from core.models.frozen import FrozenModel
 
 
 class Moment(FrozenModel):
@@ -82,3 +82,20 @@ class Timeline(FrozenModel):
     marks: list[Mark]
     frames: list[Frame]
     truncated: bool = Field(default=False)
+
+
+MOST_WORDS = 16
+"""Maximum number of words that are looked for in results at once."""
+
+LONGEST_WORD = 200
+"""Maximum number of characters of such a word."""
+
+
+class ContentHits(FrozenModel):
+    """For each word, in the order asked, the numbers of the entries whose result contains it, ascending.
+
+    `not_searched` counts stored texts that are too large or cannot be read.
+    """
+
+    numbers: list[list[int]]
+    not_searched: int

@@ -7,24 +7,12 @@ from typing import Any
 
 from core.audit.entries import Entry, Kind
 from core.errors import BadInput, JournalError
-from core.fleet.models import FrozenModel
 from core.json_walk import values_in
+from core.replay.models import LONGEST_WORD, MOST_WORDS, ContentHits
 
-MOST_WORDS = 16
-LONGEST_WORD = 200
 # Limits for one stored text, and for all of them in a search: each is read and hashed again.
 MOST_TEXT_BYTES = 1024 * 1024
 MOST_BYTES = 32 * 1024 * 1024
-
-
-class ContentHits(FrozenModel):
-    """For each word, in the order asked, the numbers of the entries whose result contains it, ascending.
-
-    `not_searched` counts stored texts that are too large or cannot be read.
-    """
-
-    numbers: list[list[int]]
-    not_searched: int
 
 
 async def find_in_results(

@@ -26,7 +26,7 @@ from core.audit.events import (
     event_of,
 )
 from core.audit.projection import CommandState, Projection
-from core.policy.analysis.built_in_tools import SCREENSHOT
+from core.models.tool_names import SCREENSHOT
 from core.replay.models import Frame, Mark, Moment, Span, SpanKind, Timeline
 from core.replay.titles import inside, text_in, title_of
 

@@ -48,7 +48,7 @@ _PLAIN: dict[Kind, str] = {
     Kind.LISTENING_CHANGED: "Where devices dial in was changed",
     Kind.CERTIFICATE_MADE: "The next certificate was made",
     Kind.CERTIFICATE_SWITCHED: "The console shows its next certificate",
-    Kind.TRUST_ADOPTED: "What an earlier version trusted was taken over",
+    Kind.TRUST_ADOPTED: "The trust in devices began with this journal",
     Kind.POLICY_SAVED: "The policy was changed",
     Kind.SETTINGS_ACCEPTED: "The settings were accepted",
     Kind.CHANGE_REFUSED: "A change was not signed as it has to be",

@@ -158,22 +158,6 @@ def value_at(value: Any, path: Path) -> Any:
     return value
 
 
-def is_small(value: Any, most: int = 2_000) -> bool:
-    """Whether a JSON value has at most `most` parts, where 100 characters count as one; stops then."""
-    left, stack = most, [value]
-    while stack and left >= 0:
-        part = stack.pop()
-        left -= 1
-        if type(part) is str:
-            left -= len(part) // 100
-        elif type(part) is dict:
-            left -= len(part)
-            stack.extend(part.values() if left >= 0 else ())
-        elif type(part) is list:
-            stack.extend(part[: left + 1])
-    return left >= 0
-
-
 # Control characters, bidirectional overrides, zero-width characters, Unicode's own line ends and lone
 # surrogates: an editor would swallow them, or they make text look like other text.
 HIDDEN = re.compile(

@@ -16,18 +16,17 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import structlog
-
 from core.environment import settle
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.home import Home
+from core.log import Logger
 from core.service.exit_codes import exit_code_of
 from core.service.lifetime import until_told_or_not_needed
 from core.service.log_setup import logging_to
 from core.service.rpc.server import ControlServer
 from core.service.rpc.transport import own_folder
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 TRIES = 4
 BETWEEN_TRIES = 0.05

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from pydantic import ValidationError
 
@@ -27,16 +27,15 @@ from core.audit.events import (
 from core.audit.journal import Journal
 from core.audit.projection import CommandState
 from core.audit.query import quoted
-from core.dispatch.models import Basis, CommandResult
+from core.commands.results import Basis, CommandResult
 from core.errors import ErrorCode
-from core.policy.agents import PREFIX
+from core.policy.agent_models import PREFIX
 from core.policy.models import Decision
 from core.service.api.models import AgentCommand, AgentCommandPage, AgentTally, CommandFate
 
 MOST_COMMANDS = 50
 MOST_SHOWN = 4_000
 """Characters of the arguments, and of a result, that stand beside what the agent said."""
-_PAGE = 500
 _ASKED = f"kind:{Kind.COMMAND_PREPARED},{Kind.COMMAND_REFUSED}"
 _ENDED = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_REFUSED}"
 _DENIALS = frozenset(
@@ -79,7 +78,7 @@ class AgentActivity:
         }
 
     async def _count_new(self) -> None:
-        async for entry in self._entries(f"{_ASKED} actor:{PREFIX[:-1]}*", self._counted_to):
+        async for entry in self._journal.entries(f"{_ASKED} actor:{PREFIX[:-1]}*", self._counted_to):
             self._counted_to = entry.seq
             event = event_of(entry)
             if not entry.call_id or not entry.actor.startswith(PREFIX) or _is_evidence(event):
@@ -93,20 +92,11 @@ class AgentActivity:
 
     async def _count_ended(self) -> None:
         for calls in _chunks(list(self._open)):
-            async for entry in self._entries(f"{_ENDED} {_calls(calls)}"):
+            async for entry in self._journal.entries(f"{_ENDED} {_calls(calls)}"):
                 event = event_of(entry)
                 actor = self._open.pop(entry.call_id or "", None)
                 if actor is not None and isinstance(event, ResultRecorded | CommandRefused):
                     self._counts[actor][_fate_of(event.result)] += 1
-
-    async def _entries(self, query: str, after: int = 0) -> AsyncIterator[Entry]:
-        """All entries that match, oldest first, read in pages: a few may be very large."""
-        following: int | None = after
-        while following is not None:
-            page = await self._journal.query(query, after=following, limit=_PAGE)
-            for entry in page.entries:
-                yield entry
-            following = page.next_after
 
     async def commands(self, name: str, before: int | None, limit: int) -> AgentCommandPage:
         """A page of an agent's commands, newest first."""
@@ -121,7 +111,7 @@ class AgentActivity:
                 first[entry.call_id] = entry
         whole: defaultdict[str, list[Entry]] = defaultdict(list)
         for calls in _chunks(list(first)):
-            async for entry in self._entries(_calls(calls)):
+            async for entry in self._journal.entries(_calls(calls)):
                 whole[entry.call_id or ""].append(entry)
         commands = [agent_command(entry, whole[call_id]) for call_id, entry in first.items()]
         return AgentCommandPage(commands=commands, next_before=page.next_before)

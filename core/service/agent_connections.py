@@ -11,7 +11,7 @@ from typing import Literal
 from core.audit.entries import NewEntry
 from core.audit.events import AgentConnected, AgentLeft
 from core.ids import now_utc
-from core.policy.agents import ClientProgram, Transport
+from core.policy.agent_models import ClientProgram, Transport
 from core.service.api.models import AgentConnection
 
 MOST_RECORDED, RECORDED_WITHIN_S = 60, 3600.0

@@ -21,7 +21,6 @@ from core.errors import BadInput
 from core.token_formats import token_spans
 
 LONGEST_ID = 200
-_PAGE = 200
 
 
 class AgentRequests:
@@ -81,13 +80,8 @@ class AgentRequests:
                 return live.id, live.request_digest
         # Other entries of the agent may contain the id as a text, so that the search only narrows.
         query = f"kind:{Kind.RUN_STARTED} actor:{quoted(actor)} {quoted(request_id)}"
-        before: int | None = None
-        while True:
-            page = await self._journal.query(query, before=before, limit=_PAGE)
-            for entry in page.entries:
-                event = RunStarted.read(entry.body)
-                if event.request_id == request_id and entry.run:
-                    return entry.run, event.request_digest
-            before = page.next_before
-            if before is None:
-                return None
+        async for entry in self._journal.newest(query):
+            event = RunStarted.read(entry.body)
+            if event.request_id == request_id and entry.run:
+                return entry.run, event.request_digest
+        return None

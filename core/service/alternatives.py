@@ -14,10 +14,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from core.dispatch.models import Basis, CommandResult
+from core.commands.results import Basis, CommandResult
 from core.errors import ErrorCode, QuarterdeckError
-from core.fleet.models import Effect, Health
-from core.policy.analysis.built_in_tools import READ_FILE, SHELL_ARGUMENTS
+from core.models.devices import Health
+from core.models.tool_names import READ_FILE
+from core.models.tools import Effect
+from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.models import Answer
 from core.service.envelope import Alternative
 from core.service.service import Service

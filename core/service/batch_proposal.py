@@ -9,7 +9,8 @@ from typing import Any
 
 from core.batch.models import Batch, Step
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Tool, ToolHit
+from core.fleet.models import ToolHit
+from core.models.tools import Tool
 from core.policy.analysis.arguments import PATH_NAME, snake
 from core.service.console import Console
 

@@ -26,7 +26,6 @@ from core.statements import MOST_STATEMENT_SECONDS, check_time
 _OTHER_STATEMENTS = {Kind.APPROVAL_GIVEN, Kind.APPROVAL_DENIED, Kind.APPROVAL_REJECTED, Kind.GRANT_GIVEN}
 # The kinds of entries that contain the signature of a change, accepted or refused.
 SIGNED_KINDS = tuple(kind for kind in kinds_with("signed") if kind not in _OTHER_STATEMENTS)
-PAGE = 1_000
 # Returns the change of a kind that an entry holds, if its signature counts; None if there is none.
 SignedIn = Callable[[Entry, ChangeKind], Change | None]
 # An entry gets its time a moment after its signature was checked; a service that was halted may take longer.
@@ -54,18 +53,13 @@ class SignatureHistory:
         """
         first: dict[str, int] = {}
         set_back: set[int] = set()
-        after: int | None = 0
-        while after is not None:
-            query = f"kind:{','.join(SIGNED_KINDS)} quarterdeck.change"
-            page = await journal.query(query, after=after, limit=PAGE)
-            for entry in page.entries:
-                statement = _statement_in(entry)
-                if statement is None:
-                    continue
-                first.setdefault(statement.nonce, entry.seq)
-                if _is_late(entry, statement) and await _clock_was_set_back(journal, entry):
-                    set_back.add(entry.seq)
-            after = page.next_after
+        async for entry in journal.entries(f"kind:{','.join(SIGNED_KINDS)} quarterdeck.change"):
+            statement = _statement_in(entry)
+            if statement is None:
+                continue
+            first.setdefault(statement.nonce, entry.seq)
+            if _is_late(entry, statement) and await _clock_was_set_back(journal, entry):
+                set_back.add(entry.seq)
         return cls(journal.public_key.public_bytes_raw().hex(), first, frozenset(set_back))
 
     @classmethod

@@ -15,38 +15,44 @@ from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any, Literal, Protocol
 
-from core.approvals.grants import Grant, SignedGrant
 from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
-from core.batch.expression_trial import AskedExpression, ExpressionTrials
-from core.batch.live_output import OutputChunk
-from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, SavedBatch
-from core.batch.run_compare import RunComparison
-from core.batch.undo_plan import UndoPlan
+from core.batch.models import (
+    AskedExpression,
+    Batch,
+    Cell,
+    CellPage,
+    ExpressionTrials,
+    OutputChunk,
+    Plan,
+    Run,
+    RunComparison,
+    RunSummary,
+    SavedBatch,
+    UndoPlan,
+)
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.fleet.models import (
     Certificates,
     Check,
     ContractChange,
-    Device,
     DeviceDetails,
     DeviceSettings,
     Listening,
     Pairing,
     Refusal,
-    Tool,
     ToolDescription,
     ToolHit,
 )
-from core.policy.agents import Agent, AgentSettings, NewAgent, Transport
-from core.policy.models import Decision, Profile
-from core.policy.policy_check import PolicyCheck, PolicyText, Trial
-from core.policy.policy_store import Explanation
-from core.replay.models import Timeline
-from core.replay.result_search import ContentHits
+from core.models.devices import Device
+from core.models.tools import Tool
+from core.policy.agent_models import Agent, AgentSettings, NewAgent, Transport
+from core.policy.grants import Grant, SignedGrant
+from core.policy.models import Decision, Explanation, PolicyCheck, PolicyText, Profile, Trial
+from core.replay.models import ContentHits, Timeline
 from core.service.api.events import (
     AgentChanged,
     AgentRemoved,

@@ -15,8 +15,8 @@ import core
 from core.approvals.operator_keys import login_name
 from core.environment import of_the_session, without_secrets
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, error_from
-from core.fleet.models import FrozenModel
 from core.home import Home, HomeLock
+from core.models.frozen import FrozenModel
 from core.service import exit_codes
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.protocol import Client

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from core.aip.messages import ResultStatus
@@ -20,14 +19,15 @@ from core.audit.events import (
 )
 from core.audit.journal import Journal
 from core.audit.query import quoted
-from core.dispatch.command_request import shows_whole_screen
+from core.commands.request import shows_whole_screen
 from core.fleet.device_state import PersistedState
-from core.fleet.models import Health, HealthChange, PastCall, Refusal
+from core.fleet.models import HealthChange, PastCall, Refusal
 from core.fleet.tool_search import Results
+from core.models.devices import Health
 
-PAGE = 500
-# Pages of entries to search. A device with no entry in them is shown without its past.
-MOST_PAGES = 8
+# Entries whose results count, and entries to search. A device with none in them is shown without its past.
+RESULTS = 500
+MOST_SEARCHED = 4_000
 CHANGES = 100
 CALLS = 5
 REFUSALS = 100
@@ -41,7 +41,7 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Per
     """
     facts: dict[str, PersistedState] = {}
     seen: set[str] = set()
-    async for entry in _newest(journal, f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST}"):
+    async for entry in journal.newest(f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST}", MOST_SEARCHED):
         name = entry.device or ""
         if name not in names:
             continue
@@ -57,7 +57,7 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Per
     # shows the whole screen is in its command's entry, which comes after it when reading newest first.
     taken = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_PREPARED} tool:screenshot !glimpse"
     pictures: dict[str, tuple[str, str]] = {}
-    async for entry in _newest(journal, taken):
+    async for entry in journal.newest(taken, MOST_SEARCHED):
         name, call_id = entry.device or "", entry.call_id or ""
         known = facts.get(name, PersistedState())
         if name not in names or known.picture:
@@ -97,7 +97,7 @@ async def past_results(journal: Journal) -> dict[tuple[str, str], Results]:
     """
     results: dict[tuple[str, str], Results] = {}
     await journal.settle()
-    page = await journal.query(f"kind:{Kind.RESULT_RECORDED}", limit=PAGE)
+    page = await journal.query(f"kind:{Kind.RESULT_RECORDED}", limit=RESULTS)
     for entry in page.entries:
         if entry.status in list(ResultStatus):
             key = (entry.device or "", entry.tool or "")
@@ -115,17 +115,6 @@ async def past_calls(journal: Journal, device: str, tool: str) -> list[PastCall]
     kinds = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_REFUSED}"
     page = await journal.query(f"{kinds} device:{quoted(device)} tool:{quoted(tool)}", limit=CALLS)
     return [_past_call(entry) for entry in page.entries]
-
-
-async def _newest(journal: Journal, query: str) -> AsyncIterator[Entry]:
-    before: int | None = None
-    for _ in range(MOST_PAGES):
-        page = await journal.query(query, before=before, limit=PAGE)
-        for entry in page.entries:
-            yield entry
-        before = page.next_before
-        if before is None:
-            return
 
 
 def _newest_facts(entry: Entry, event: Event) -> PersistedState:

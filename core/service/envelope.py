@@ -12,11 +12,11 @@ from typing import Any
 from pydantic import Field
 
 from core.aip.messages import ResultStatus
-from core.batch.models import Cell, CellState
-from core.batch.run_state import result_of
-from core.dispatch.models import Basis, CommandResult, CommandStage, Evidence, Verdict
+from core.batch.models import Cell, CellState, result_of
+from core.commands.results import Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.errors import ADVICE, ErrorCode, ErrorInfo
-from core.fleet.models import Effect, FrozenModel
+from core.models.frozen import FrozenModel
+from core.models.tools import Effect
 
 # With this basis a command did not begin, so repeating it cannot do anything twice.
 _NOT_BEGUN = frozenset({Basis.NOTHING_SENT, Basis.DEVICE_REFUSED})

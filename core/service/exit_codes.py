@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 from core.aip.messages import ResultStatus
-from core.batch.models import CellState, Run, RunState
-from core.batch.run_state import result_of
-from core.dispatch.models import CommandResult, Verdict
+from core.batch.models import CellState, Run, RunState, result_of
+from core.commands.results import CommandResult, Verdict
 from core.errors import ErrorCode
 
 DONE = 0

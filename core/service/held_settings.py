@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+from core.address import split_address
 from core.aip.pairing import is_loopback
 from core.device.config import CONFIG, DeviceConfig, Limits, PinnedOperator, Undo, load_config
 from core.errors import BadInput
-from core.home import Home, Settings, split_address
+from core.home import Home
+from core.settings import Settings
 
 DEVICE = f"this-computer/{CONFIG}"
 """The key under which the accepted settings have the values of device.toml."""

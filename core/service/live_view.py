@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.command_request import CommandRequest, Purpose, Target
-from core.dispatch.models import CommandResult, Verdict
+from core.commands.channel import BasicCommandDispatcher
+from core.commands.request import CommandRequest, Purpose, Target
+from core.commands.results import CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.fleet.models import Device, Health, Tool
-from core.policy.analysis.built_in_tools import SCREENSHOT
+from core.models.devices import Device, Health
+from core.models.tool_names import SCREENSHOT
+from core.models.tools import Tool
 from core.policy.models import Answer, Decision
 from core.service.api.models import LivePicture, LiveState
 from core.tasks import TaskGroupOwner, set_within

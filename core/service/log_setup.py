@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from core.errors import BadInput
 from core.json_walk import mapped
+from core.log import silence
+from core.log_library import structlog
 from core.secret_rule import KNOWN_NAMES
 from core.token_formats import without_tokens
 
@@ -24,10 +24,6 @@ KEPT = 3
 # Looser than the rule for arguments: a log loses nothing by `token_count`.
 _SECRET = re.compile(r"pass(word|phrase)|token|secret|private|authorization|cookie|api_?key", re.IGNORECASE)
 MASK = "(not logged)"
-
-
-def _drop(_logger: object, _method: str, _event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    raise structlog.DropEvent
 
 
 def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -88,22 +84,12 @@ def logging_to(path: Path, level: int = logging.INFO) -> Iterator[None]:
     level_before = root.level
     handler = _log_to(path, level)
     try:
-        yield
+        with silence(False):
+            yield
     finally:
         root.removeHandler(handler)
         root.setLevel(level_before)
         handler.close()
-        structlog.configure(**before)
-
-
-@contextlib.contextmanager
-def logging_nowhere() -> Iterator[None]:
-    """Disable logging, for a command line whose output is its result and whose errors are raised."""
-    before = structlog.get_config()
-    structlog.configure(processors=[_drop])
-    try:
-        yield
-    finally:
         structlog.configure(**before)
 
 

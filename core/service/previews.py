@@ -11,26 +11,26 @@ import binascii
 from collections.abc import Awaitable, Callable, Set
 from typing import Any, Protocol
 
-from core.approvals.grants import holds_secret
 from core.approvals.models import Approval
 from core.approvals.preview_models import NOT_THERE, Preview
 from core.audit.models import Page
 from core.audit.query import Query
+from core.commands.results import CommandResult
+from core.commitments import holds_stand_in
 from core.controls import program_text
 from core.dispatch.card_views import CardView
-from core.dispatch.models import CommandResult
 from core.dispatch.undone_path import undone_path
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
-from core.policy.analysis.built_in_tools import (
+from core.models.tool_names import (
     CLOSE_APPLICATION,
     LIST_PROCESSES,
     READ_FILE,
     RESTORE_FILE,
-    SCREEN_TARGETS,
     SCREENSHOT,
     WRITE_FILE,
 )
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS
 from core.service.screen_previews import LastPicture, screen_preview
 from core.text_encodings import UTF_8, encoded
 
@@ -179,7 +179,7 @@ def _encoding(given: dict[str, Any]) -> str:
 def _content(given: dict[str, Any]) -> tuple[str | None, str]:
     """The text that would be written, or the reason why none can be shown."""
     content = given.get("content")
-    if holds_secret(content):
+    if holds_stand_in(content):
         return None, "What would be written is secret."
     if not isinstance(content, str):
         return None, "What would be written is no text."

@@ -17,18 +17,11 @@ from typing import Any
 from core.aip.extensions import Progress
 from core.audit.entries import NewEntry
 from core.audit.events import ProgressReported
-from core.batch.live_output import (
-    KEPT_WHOLE,
-    MOST_UNWRITTEN,
-    LiveOutput,
-    OutputChunk,
-    joined,
-    without_gaps,
-)
-from core.batch.models import Cell
+from core.batch.live_output import KEPT_WHOLE, MOST_UNWRITTEN, LiveOutput, joined, without_gaps
+from core.batch.models import Cell, OutputChunk
 from core.batch.run_state import ActiveRun
 from core.batch.runner import Runner
-from core.dispatch.live_secrets import LiveSecrets, Stream
+from core.commands.live_secrets import LiveSecrets, Stream
 from core.errors import QuarterdeckError
 from core.ids import now_utc
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from core.address import split_address
 from core.aip.pairing import decode_pairing
 from core.approvals.models import Operator
 from core.approvals.operators import adding, removing
 from core.changes import Change, ChangeKind, next_certificate_change
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, first_fault
 from core.fleet.certificates import short_fingerprint
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, with_settings
 from core.fleet.models import DeviceSettings
-from core.home import split_address
-from core.policy.agents import PREFIX as AGENT_PREFIX
-from core.policy.agents import AgentSettings, targets_words, token_prefix
+from core.policy.agent_models import PREFIX as AGENT_PREFIX
+from core.policy.agent_models import AgentSettings, targets_words, token_prefix
 from core.policy.agents import loosenings as agent_loosenings
 from core.policy.loosening import loosenings
 from core.policy.policy_store import checked_policy, text_digest
@@ -59,7 +59,7 @@ def settings(service: Service) -> PlannedChange:
     Raises:
         BadInput: the file is broken.
     """
-    read, device = service.home.settings(), readable_device_config(service.home)
+    read, device = service.written_settings(), readable_device_config(service.home)
     after = loosening_settings(read, device)
     change = Change(
         kind=ChangeKind.SETTINGS,
@@ -384,14 +384,15 @@ def _settings_in(after: dict[str, Any]) -> DeviceSettings:
     try:
         return DeviceSettings.model_validate(fields)
     except ValueError as error:
-        raise BadInput(f"These are no settings of a device: {error}", ErrorCode.INVALID_ARGUMENTS) from error
+        words = f"These are not settings of a device: {first_fault(error)}"
+        raise BadInput(words, ErrorCode.INVALID_ARGUMENTS) from error
 
 
 def _agent_settings_in(after: dict[str, Any]) -> AgentSettings:
     try:
         return AgentSettings.model_validate(after)
     except ValueError as error:
-        raise BadInput(f"These are no settings of an agent: {error}") from error
+        raise BadInput(f"These are not settings of an agent: {first_fault(error)}") from error
 
 
 def _before(service: Service, name: str) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from core.audit.journal import Journal
 from core.audit.projection import CommandState, Projection
 from core.batch.models import RunState
 from core.batch.questions import SERVICE_ENDED
-from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, Verdict
+from core.commands.results import NOT_WRITTEN, Basis, CommandResult, Verdict
+from core.dispatch.outcome import unknown_error
 from core.errors import ErrorCode, ErrorInfo
-from core.fleet.models import Effect
+from core.models.tools import Effect
 
-PAGE = 500
 _KINDS = (
     Kind.RUN_STARTED,
     Kind.RUN_FINISHED,
@@ -98,13 +98,9 @@ async def _since_last_start(journal: Journal) -> AsyncIterator[Entry]:
     last = await journal.query(f"kind:{Kind.SERVICE_STARTED},{Kind.SERVICE_STOPPED}", limit=1)
     if last.entries and last.entries[0].kind is Kind.SERVICE_STOPPED:
         return
-    after: int | None = last.entries[0].seq if last.entries else 0
-    kinds = ",".join(_KINDS)
-    while after is not None:
-        page = await journal.query(f"kind:{kinds}", after=after, limit=PAGE)
-        for entry in page.entries:
-            yield entry
-        after = page.next_after
+    after = last.entries[0].seq if last.entries else 0
+    async for entry in journal.entries(f"kind:{','.join(_KINDS)}", after):
+        yield entry
 
 
 def _expired(approval: str, entry: Entry) -> NewEntry:
@@ -142,8 +138,7 @@ def _result(command: CommandState) -> NewEntry:
         reads = _reads(command)
         verdict, basis = Verdict.UNKNOWN, Basis.NO_ANSWER
         status = ResultStatus.FAILURE if reads else ResultStatus.NONE
-        code = ErrorCode.TIMEOUT if reads else ErrorCode.OUTCOME_UNKNOWN
-        error = ErrorInfo.of(code, "The service ended while the device had it.")
+        error = unknown_error(basis, "The service ended while the device had it.", reads=reads)
     result = CommandResult(
         call_id=entry.call_id or "",
         device=entry.device or "",
@@ -179,10 +174,4 @@ def _place(entry: Entry) -> EntryFields:
 async def grants_before(journal: Journal) -> list[Entry]:
     """All journal entries about grants, oldest first."""
     kinds = ",".join((Kind.GRANT_GIVEN, Kind.GRANT_USED, Kind.GRANT_REVOKED))
-    entries: list[Entry] = []
-    after: int | None = 0
-    while after is not None:
-        page = await journal.query(f"kind:{kinds}", after=after, limit=1_000)
-        entries.extend(page.entries)
-        after = page.next_after
-    return entries
+    return [entry async for entry in journal.entries(f"kind:{kinds}")]

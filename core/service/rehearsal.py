@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from core.approvals.grants import GrantBook
-from core.fleet.models import Device, Tool
+from core.models.devices import Device
+from core.models.tools import Tool
 from core.policy.engine import PolicyEngine, PolicyQuery
+from core.policy.grant_book import GrantBook
 from core.policy.models import Answer
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy
 from core.service.service import Service

@@ -18,15 +18,15 @@ import os
 from enum import StrEnum
 from pathlib import Path
 
-import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import TypeAdapter, ValidationError
 
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.files import create_new
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 SIZE = 256 * 1024
 KINDS = frozenset(

@@ -10,8 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TextIO
 
-from core.batch.models import Cell, RunSummary
-from core.batch.run_state import result_of
+from core.batch.models import Cell, RunSummary, result_of
 from core.errors import BadInput
 from core.files import writing_atomic
 from core.service.console import RunsApi

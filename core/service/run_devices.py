@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.batch.expressions import DeviceFacts
 from core.errors import QuarterdeckError
 from core.fleet.fleet import Fleet
-from core.fleet.models import Effect, Tool
+from core.models.tools import Effect, Tool
 from core.policy.analysis.shell.tool_arguments import described_line_arguments
 
 

@@ -11,8 +11,6 @@ import contextlib
 import os
 from typing import Any, Literal
 
-import structlog
-
 from core import __version__
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import Progress
@@ -29,11 +27,11 @@ from core.batch.execution import Environment
 from core.batch.history import rebuild_run
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
+from core.commands.live_secrets import LiveSecrets
 from core.debounce import Coalescer
 from core.device.config import DeviceConfig
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.late_results import LateResults, Settled
-from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.connections import DeviceConnections
@@ -41,8 +39,9 @@ from core.fleet.fleet import Fleet
 from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
 from core.ids import now_utc
-from core.policy.agents import PREFIX as AGENT_PREFIX
-from core.policy.agents import Agent, is_agent
+from core.log import Logger
+from core.policy.agent_models import PREFIX as AGENT_PREFIX
+from core.policy.agent_models import Agent, is_agent
 from core.policy.policy_store import Policy, text_digest
 from core.quick import made
 from core.secret_rule import SecretNames
@@ -86,12 +85,13 @@ from core.service.reserve import Kept, Reserve, take_over
 from core.service.run_devices import RunDevices
 from core.service.trusted import Trusted, read_trusted
 from core.service.unknown_calls import UnknownCalls
+from core.settings import Settings
 from core.tasks import TaskGroupOwner
 
 # Seconds. Once the links are closed, only bookkeeping remains before the runs end.
 RUNS_END_WITHIN = 3.0
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 
 class Service:
@@ -236,7 +236,7 @@ class Service:
                 f"The home {home.path} cannot be used: {error.strerror}. Check its permissions."
             ) from error
         try:
-            home.settings()
+            Settings.read(home.settings)
             key = await asyncio.to_thread(load_or_create_journal_key, home.keys / "journal.key")
             journal = await Journal.open(home.path, key, "quarterdeck")
         except BaseException:
@@ -453,10 +453,18 @@ class Service:
             file=text_digest(policy.text),
         )
 
+    def written_settings(self) -> Settings:
+        """The settings that settings.toml has now; those in force are `settings`.
+
+        Raises:
+            BadInput: the file is broken.
+        """
+        return Settings.read(self.home.settings)
+
     def _pending_settings(self) -> list[str]:
         try:
             device = readable_device_config(self.home)
-            return pending_settings(self.home.settings(), self.accepted_settings, device)
+            return pending_settings(self.written_settings(), self.accepted_settings, device)
         except BadInput as error:
             return [error.message]
 

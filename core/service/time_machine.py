@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from core.approvals.grants import holds_secret
 from core.audit.entries import Entry, Kind
 from core.audit.events import CommandDecided, CommandPrepared, event_of
 from core.audit.models import Page
 from core.audit.projection import CommandState, Recorded
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
+from core.commitments import holds_stand_in
+from core.models.devices import Device, Health
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
 from core.policy.engine import evaluate_rules
-from core.policy.models import Answer
-from core.policy.policy_check import Trial, TrialRow
+from core.policy.models import Answer, Trial, TrialRow
 from core.policy.policy_file import Override, Overrides, PolicyFile
 from core.policy.rule_index import RuleIndex
 from core.policy.rules import MatchContext
@@ -202,7 +202,7 @@ class _Edited:
 
     def asks_for_secrets(self, parameters: dict[str, Any]) -> bool:
         """Whether a rule depends on an argument of which the journal has only a commitment."""
-        return any(holds_secret(parameters[name]) for name in self._asked_for.intersection(parameters))
+        return any(holds_stand_in(parameters[name]) for name in self._asked_for.intersection(parameters))
 
     def device(
         self, decided: Recorded[CommandDecided], device_of: Callable[[str], Device | None]

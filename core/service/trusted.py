@@ -19,9 +19,9 @@ from core.device.config import DeviceConfig
 from core.errors import BadInput, JournalError
 from core.fleet.certificates import CertificateRecord
 from core.fleet.known_devices import KnownDevices
-from core.fleet.models import Machine
 from core.fleet.tool_pins import Pins
-from core.home import Home, Settings
+from core.home import Home
+from core.models.devices import Machine
 from core.policy.agents import Agents
 from core.policy.loosening import loosenings
 from core.policy.policy_file import PolicyFile
@@ -32,10 +32,10 @@ from core.service.trusted_agents import KINDS as AGENT_KINDS
 from core.service.trusted_agents import restore_agents
 from core.service.trusted_devices import read_trusted_devices
 from core.service.trusted_marks import marks_looked_at
+from core.settings import Settings
 
 POLICY_SUBJECT = "policy.toml"
 SETTINGS_SUBJECT = "settings.toml"
-PAGE = 1_000
 # The entries that may accept a policy.
 POLICIES = f"kind:{Kind.POLICY_SAVED},{Kind.PROFILE_CHANGED},{Kind.POLICY_LOADED} policy_pin"
 # In force if the accepted policy cannot be read: nothing runs without approval until a policy is accepted.
@@ -82,9 +82,8 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
     """
     history = await SignatureHistory.read(journal)
     operators = Operators(home.operators)
-    notes = journal.notes + operators.restore(
-        await _entries(journal, f"kind:{Kind.OPERATOR_REGISTERED},{Kind.OPERATOR_REMOVED}"), history.holds
-    )
+    of_operators = journal.entries(f"kind:{Kind.OPERATOR_REGISTERED},{Kind.OPERATOR_REMOVED}")
+    notes = journal.notes + operators.restore([entry async for entry in of_operators], history.holds)
     gate = ChangeGate(operators, history)
 
     def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
@@ -92,12 +91,13 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
 
     text, problem = await _accepted_policy(journal, signed_in, notes)
     accepted = await _accepted_settings(journal, signed_in, notes)
-    settings = home.settings()
+    settings = Settings.read(home.settings)
     notes += [problem] if problem else []
     stopped = await _standing_stop(journal, signed_in, notes)
-    of_agents = await _entries(journal, f"kind:{','.join(AGENT_KINDS)}")
-    looked_at = await marks_looked_at(journal, signed_in, await _entries(journal, POLICIES), of_agents)
-    for entry in await _entries(journal, f"kind:{Kind.LOSS_ACCEPTED}"):
+    of_agents = [entry async for entry in journal.entries(f"kind:{','.join(AGENT_KINDS)}")]
+    policies = [entry async for entry in journal.entries(POLICIES)]
+    looked_at = await marks_looked_at(journal, signed_in, policies, of_agents)
+    async for entry in journal.entries(f"kind:{Kind.LOSS_ACCEPTED}"):
         if signed_in(entry, ChangeKind.LOSS_ACCEPTED) is None:
             notes.append(f"The loss of entries before entry {entry.seq} has no operator's valid signature.")
     certificates = CertificateRecord()
@@ -149,14 +149,10 @@ async def _standing_stop(journal: Journal, signed_in: SignedIn, notes: list[str]
     if not page.entries:
         return ""
     [stop] = page.entries
-    after: int | None = stop.seq
-    while after is not None:
-        page = await journal.query(f"kind:{Kind.ALL_RESUMED}", after=after, limit=PAGE)
-        for entry in page.entries:
-            if signed_in(entry, ChangeKind.RESUME) is not None:
-                return ""
-            notes.append(f"All was resumed without a valid signature (entry {entry.seq}): it stays stopped.")
-        after = page.next_after
+    async for entry in journal.entries(f"kind:{Kind.ALL_RESUMED}", stop.seq):
+        if signed_in(entry, ChangeKind.RESUME) is not None:
+            return ""
+        notes.append(f"All was resumed without a valid signature (entry {entry.seq}): it stays stopped.")
     when = stop.time[:19].replace("T", " ")
     return f"Everything was stopped by {stop.actor} at {when} UTC; resume to go on."
 
@@ -167,21 +163,16 @@ async def _accepted_policy(journal: Journal, signed_in: SignedIn, notes: list[st
     That is the newest signed text, tightened by later unsigned texts (`_tightened`).
     """
     later: list[str] = []
-    text, before = "", None
-    while True:
-        page = await journal.query(POLICIES, before=before, limit=PAGE)
-        for entry in page.entries:
-            sha = str(entry.body["policy_pin"])
-            change = signed_in(entry, ChangeKind.POLICY)
-            if change is not None and change.after == {"sha256": sha}:
-                return await _tightened(journal, sha, later)
-            if entry.body.get("signed") is None:
-                later.append(sha)
-            else:
-                notes.append(_not_counted("A policy was accepted", entry))
-        before = page.next_before
-        if before is None:
-            return await _tightened(journal, text_digest(text), later)
+    async for entry in journal.newest(POLICIES):
+        sha = str(entry.body["policy_pin"])
+        change = signed_in(entry, ChangeKind.POLICY)
+        if change is not None and change.after == {"sha256": sha}:
+            return await _tightened(journal, sha, later)
+        if entry.body.get("signed") is None:
+            later.append(sha)
+        else:
+            notes.append(_not_counted("A policy was accepted", entry))
+    return await _tightened(journal, text_digest(""), later)
 
 
 async def _tightened(journal: Journal, signed_sha: str, later: list[str]) -> tuple[str, str]:
@@ -222,7 +213,7 @@ async def _accepted_settings(journal: Journal, signed_in: SignedIn, notes: list[
     accepted = loosening_settings(Settings(), DeviceConfig())
     begun = False
     kinds = f"{Kind.SETTINGS_ACCEPTED},{Kind.LISTENING_CHANGED},{Kind.OPERATOR_REGISTERED}"
-    for entry in await _entries(journal, f"kind:{kinds}"):
+    async for entry in journal.entries(f"kind:{kinds}"):
         if entry.kind is Kind.OPERATOR_REGISTERED:
             begun = True
             continue
@@ -242,14 +233,3 @@ async def _accepted_settings(journal: Journal, signed_in: SignedIn, notes: list[
 
 def _not_counted(what: str, entry: Entry) -> str:
     return f"{what} without a valid signature (entry {entry.seq}): that does not count."
-
-
-async def _entries(journal: Journal, query: str) -> list[Entry]:
-    """All entries that match, oldest first."""
-    found: list[Entry] = []
-    after: int | None = 0
-    while after is not None:
-        page = await journal.query(query, after=after, limit=PAGE)
-        found.extend(page.entries)
-        after = page.next_after
-    return found

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from core.audit.entries import Entry, Kind
 from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped, event_of
 from core.changes import ChangeKind, SignedChange
-from core.errors import BadInput
-from core.policy.agents import Agent, Agents, AgentSettings, loosenings
+from core.errors import BadInput, first_fault
+from core.policy.agent_models import Agent, AgentSettings
+from core.policy.agents import Agents, loosenings
 from core.service.changes import SignedIn
 
 KINDS = (Kind.AGENT_ADDED, Kind.AGENT_SET, Kind.AGENT_STOPPED, Kind.AGENT_REVOKED)
@@ -37,15 +38,11 @@ def restore_agents(entries: Iterable[Entry], signed_in: SignedIn, notes: list[st
                 case AgentRevoked():
                     agents.drop(event.agent)
         except (BadInput, ValidationError) as error:
-            what = error.message if isinstance(error, BadInput) else _fault(error)
+            what = first_fault(error)
+            if isinstance(error, ValidationError):
+                what = f"its settings cannot be used: {what}"
             notes.append(f"Entry {entry.seq} about an agent does not count: {what}")
     return agents
-
-
-def _fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"its settings cannot be used: {place}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _add(agents: Agents, entry: Entry, event: AgentAdded, signed_in: SignedIn) -> None:

@@ -1,7 +1,7 @@
 """The trusted state of devices, read from a home's journal: pairings, settings and pinned tools.
 
-The journal is read once, when a service starts, from the `trust_adopted` entries on (`adoption.py`).
-`devices.json` and `contracts.json` are only copies: if they are removed or edited, they are written again.
+The journal is read once, when a service starts. `devices.json` and `contracts.json` are only copies: if they
+are removed or edited, they are written again.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import CertificateSwitched, CertificateTaken, DeviceBound, DeviceRevoked
 from core.audit.journal import Journal
 from core.changes import ChangeKind
-from core.errors import BadInput, JournalCorrupt
+from core.errors import BadInput, JournalCorrupt, first_fault
 from core.fleet.certificates import CertificateRecord
 from core.fleet.known_devices import Copy, KnownDevice, KnownDevices, paired_by, read_copy, with_settings
-from core.fleet.models import NO_MACHINE, DeviceSettings, Machine
+from core.fleet.models import DeviceSettings
 from core.fleet.tool_pins import Pin, Pins, Rows, pin_of
 from core.fleet.updated_tools import is_update
 from core.home import Home
-from core.service.adoption import adopt_earlier
+from core.models.devices import NO_MACHINE, Machine
 from core.service.changes import SignedIn
 from core.service.trusted_marks import Marks
 from core.text import escape_hidden
 
-PAGE = 1_000
 KINDS = (
     Kind.TRUST_ADOPTED,
     Kind.DEVICE_PAIRED,
@@ -65,12 +64,8 @@ async def read_trusted_devices(
     """
     record = CertificateRecord() if certificates is None else certificates
     reading = _Reading(signed_in, looked_at, notes, record)
-    after: int | None = await adopt_earlier(home, journal) - 1
-    while after is not None:
-        page = await journal.query(f"kind:{','.join(KINDS)}", after=after, limit=PAGE)
-        for entry in page.entries:
-            reading.take(entry)
-        after = page.next_after
+    async for entry in journal.entries(f"kind:{','.join(KINDS)}"):
+        reading.take(entry)
     copy = read_copy(home.devices)
     for entry in await journal.append_many(_revoked_in(copy, reading.devices)):
         reading.take(entry)
@@ -105,7 +100,6 @@ class _Reading:
     looked_at: Mapping[int, Marks]
     notes: list[str]
     certificates: CertificateRecord
-    began: bool = False
     devices: dict[str, KnownDevice] = field(default_factory=dict)
     proofs: dict[str, Callable[[], bool]] = field(default_factory=dict)
     pins: Rows = field(default_factory=dict)
@@ -115,11 +109,11 @@ class _Reading:
         """Apply an entry.
 
         Raises:
-            JournalCorrupt: no service wrote this entry.
+            JournalCorrupt: no service of this version wrote this entry.
         """
         try:
             if entry.kind is Kind.TRUST_ADOPTED:
-                self._adopted(entry)
+                _check_adopted_nothing(entry)
             elif entry.kind is Kind.CONTRACT_PINNED:
                 self._pinned(entry)
             elif entry.kind in (Kind.CERTIFICATE_MADE, Kind.CERTIFICATE_SWITCHED):
@@ -128,19 +122,10 @@ class _Reading:
                 self._of_device(entry)
         except (BadInput, ValidationError, KeyError, TypeError, AttributeError) as error:
             raise JournalCorrupt(
-                f"Entry {entry.seq} of the journal, about what is trusted of devices, cannot be read: {error}"
+                f"Entry {entry.seq} of the journal, about the trust in a device, cannot be read by this"
+                f" version of Quarterdeck ({first_fault(error)}). Open this home with the version that wrote"
+                " it, or move the home away to begin a new one."
             ) from error
-
-    def _adopted(self, entry: Entry) -> None:
-        """Apply an adoption entry. The first entry without a device ends adoption; later ones are ignored."""
-        if self.began:
-            return
-        if entry.device is None:
-            self.began = True
-            return
-        if "known" in entry.body:
-            self.devices[entry.device] = KnownDevice.model_validate(entry.body["known"])
-        self.pins[entry.device] = {tool: pin_of(row).row for tool, row in entry.body["pins"].items()}
 
     def _certificate(self, entry: Entry) -> None:
         if entry.kind is Kind.CERTIFICATE_SWITCHED:
@@ -248,17 +233,24 @@ class _Reading:
             other = before is not None and before.definition != pin.definition
             if before is not None and other and not is_update(tool, before.definition, pin.definition):
                 self._not_counted(entry, f"had {tool} trusted anew")
-            elif before is None or before.claims is None:
+            elif before is None:
                 trusted[tool] = row
-            elif pin.claims is None:
-                # Only earlier versions wrote no claims; what was claimed since then is not taken back by it.
-                trusted[tool] = Pin(pin.definition, before.claims).row
             else:
                 trusted[tool] = Pin(pin.definition, before.claims.with_care(pin.claims)).row
 
     def _not_counted(self, entry: Entry, what: str) -> None:
         words = f"{entry.device} {escape_hidden(what, keep_lines=False)}"
         self.notes.append(f"{words} without a valid signature (entry {entry.seq}): that does not count.")
+
+
+def _check_adopted_nothing(entry: Entry) -> None:
+    """Check that a home began with its own journal, and not with the files of an earlier version.
+
+    Raises:
+        BadInput: a device's trust came from the files of an earlier version.
+    """
+    if entry.device is not None:
+        raise BadInput("it adopts what an earlier version trusted by its files")
 
 
 def _is_of(entry: Entry, known: KnownDevice) -> bool:

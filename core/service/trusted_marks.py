@@ -32,11 +32,9 @@ async def marks_looked_at(
         JournalError: the journal cannot be read.
     """
     entries: list[Entry] = [*policies, *agents]
-    after: int | None = 0
-    while after is not None:
-        page = await journal.query(f"kind:{Kind.DEVICE_SET}", after=after, limit=1_000)
-        entries += [entry for entry in page.entries if _sets_marks_unsigned(entry)]
-        after = page.next_after
+    async for entry in journal.entries(f"kind:{Kind.DEVICE_SET}"):
+        if _sets_marks_unsigned(entry):
+            entries.append(entry)
     if not any(entry.kind is Kind.DEVICE_SET for entry in entries):
         return {}
     scopes = _Scopes(journal, signed_in)

@@ -12,23 +12,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-
-import structlog
 
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import FEATURE_RECALL, RESULTS_KEPT_S
 from core.aip.recall import late_answers
 from core.aip.resumable_link import RECALL_TIMEOUT
-from core.audit.entries import Entry, Kind
+from core.audit.entries import Kind
 from core.audit.journal import Journal
 from core.dispatch.late_results import LateResults
 from core.errors import DeviceError
+from core.log import Logger
 from core.tasks import TaskGroupOwner, set_within
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # Calls that are remembered, the newest; devices that are asked at the same time, each for one call at a time.
 MOST_REMEMBERED = 10_000
@@ -39,7 +38,6 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 # How long a resumed run waits for what the devices say.
 RESUME_WAITS = 15.0
-_PAGE = 1_000
 # After these, another machine may have a device's name.
 _NEW_MACHINE = ",".join((Kind.DEVICE_PAIRED, Kind.DEVICE_BOUND, Kind.DEVICE_REVOKED, Kind.DEVICE_FORGOTTEN))
 
@@ -154,16 +152,14 @@ class UnknownCalls:
             JournalError: the journal cannot be read.
         """
         since = (datetime.now(UTC) - timedelta(seconds=RESULTS_KEPT_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        answered = {
-            entry.call_id
-            async for entry in _newest(journal, f"kind:{Kind.LATE_ANSWER_RECEIVED} since:{since}")
-        }
+        late = f"kind:{Kind.LATE_ANSWER_RECEIVED} since:{since}"
+        answered = {entry.call_id async for entry in journal.newest(late, MOST_REMEMBERED)}
         machines: dict[str, int] = {}
-        async for entry in _newest(journal, f"kind:{_NEW_MACHINE} since:{since}"):
+        async for entry in journal.newest(f"kind:{_NEW_MACHINE} since:{since}", MOST_REMEMBERED):
             machines.setdefault(entry.device or "", entry.seq)
         found: list[tuple[str, str]] = []
         unknown = f"kind:{Kind.RESULT_RECORDED} verdict:unknown since:{since} !glimpse"
-        async for entry in _newest(journal, unknown):
+        async for entry in journal.newest(unknown, MOST_REMEMBERED):
             if not entry.call_id or not entry.device or entry.call_id in answered:
                 continue
             if entry.seq > machines.get(entry.device, 0):
@@ -230,15 +226,3 @@ class UnknownCalls:
             return
         for late in late_answers(told):
             await self._late.record(device, late)
-
-
-async def _newest(journal: Journal, query: str) -> AsyncIterator[Entry]:
-    """The entries that match, newest first, as many as are remembered."""
-    before: int | None = None
-    for _ in range(MOST_REMEMBERED // _PAGE):
-        page = await journal.query(query, before=before, limit=_PAGE)
-        for entry in page.entries:
-            yield entry
-        before = page.next_before
-        if before is None:
-            return

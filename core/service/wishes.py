@@ -12,9 +12,12 @@ from typing import Any
 from core.approvals.models import Operator
 from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind
-from core.fleet.models import DeviceSettings, Machine, Tool
+from core.fleet.models import DeviceSettings
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.models.devices import Machine
+from core.models.tools import Tool
+from core.policy.agent_models import AgentSettings
+from core.settings import Settings
 
 RESUME = Change(kind=ChangeKind.RESUME)
 NEXT_CERTIFICATE = Change(kind=ChangeKind.CERTIFICATE)
@@ -37,7 +40,7 @@ def settings_change(home: Home) -> Change:
     from core.service.held_settings import loosening_settings, readable_device_config
     from core.service.trusted import SETTINGS_SUBJECT
 
-    after = loosening_settings(home.settings(), readable_device_config(home))
+    after = loosening_settings(Settings.read(home.settings), readable_device_config(home))
     return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after)
 
 

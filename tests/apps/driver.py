@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.home import Home
 from core.service.console import Console
 from core.service.envelope import Envelope

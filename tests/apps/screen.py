@@ -18,7 +18,6 @@ from tests.fakes.patience import PATIENCE_S
 
 _ICONIC = 3
 _LOOK_AGAIN_S = 0.05
-_CLIPBOARD_ANSWERS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ class Screen:
         try:
             target, place = atom("UTF8_STRING"), atom("QUARTERDECK_TEST")
             holder.convert_selection(atom("CLIPBOARD"), target, place, X.CurrentTime)
-            ends = time.monotonic() + _CLIPBOARD_ANSWERS_S
+            ends = time.monotonic() + PATIENCE_S
             while time.monotonic() < ends:
                 while self._display.pending_events():
                     event = self._display.next_event()
@@ -148,9 +147,9 @@ class Screen:
         self._display.sync()
 
 
-async def until(seen: Any, what: str, seconds: float = PATIENCE_S) -> Any:
+async def until(seen: Any, what: str) -> Any:
     """What `seen()`, which may be async, answers as soon as that is true; `what` says what did not come."""
-    ends = time.monotonic() + seconds
+    ends = time.monotonic() + PATIENCE_S
     while True:
         found = seen()
         if asyncio.iscoroutine(found):

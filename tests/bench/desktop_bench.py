@@ -1,4 +1,4 @@
-"""The desktop tools on real programs: the time of each tool, beside a bare AT-SPI read of the same program.
+"""The desktop tools on real programs: the time of each tool, against a bare AT-SPI read of the same program.
 
 The peer asks each control for its role, name and children, as a plain client of the bus does. Programs
 that are not installed are left out, in words; our own Qt program is always there.
@@ -27,10 +27,10 @@ from core.device.desktop.linux import actions, x11_input
 from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.atspi_constants import ACCESSIBLE, REGISTRY, ROOT
 from core.device.desktop.linux.tree_reader import process_name
-from tests.bench.journal_bench import Figures
+from tests.bench.figures import Figure, Figures, Note, Peer, Scale
+from tests.bench.lines import PATIENCE
 from tests.fakes.accessible_session import REPOSITORY, accessible_session
 
-GOAL_MS = 150.0
 ROUNDS = 7
 _PAGE = """<title>Bench page</title><button>Near</button><div style="height:3000px"></div><button>Far</button>
 <script>for (let i = 0; i < 150; i++) document.body.append(Object.assign(document.createElement("button"),
@@ -75,23 +75,23 @@ def _subjects(folder: Path) -> list[_Subject]:
     ]
 
 
-def run() -> Figures:
-    """Measure on a virtual display; gives names and figures to print."""
+def run(scale: Scale) -> Figures:
+    """Measure on a virtual display; the smallest run has our own program only."""
     with (
         tempfile.TemporaryDirectory(prefix="desktop-bench-") as folder,
         accessible_session() as environment,
         patch.dict(os.environ, environment),
     ):
         os.environ.pop("WAYLAND_DISPLAY", None)
-        figures: Figures = []
+        lines: Figures = []
         with _window_manager(environment):
-            for subject in _subjects(Path(folder)):
+            for subject in _subjects(Path(folder))[: 1 if scale.smallest else None]:
                 if subject.is_there:
                     with _started(subject, environment):
-                        figures += asyncio.run(_measure(subject, Path(folder)))
+                        lines += asyncio.run(_measure(subject, Path(folder), scale.of(ROUNDS, 1)))
                 else:
-                    figures.append((subject.name, f"left out: {subject.command[0]} is not installed"))
-        return figures
+                    lines.append(Note(subject.name, f"left out: {subject.command[0]} is not installed"))
+        return lines
 
 
 @contextlib.contextmanager
@@ -111,25 +111,25 @@ def _started(subject: _Subject, environment: dict[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _running(command: tuple[str, ...], environment: dict[str, str]) -> Iterator[None]:
-    process = subprocess.Popen(
+    # Its standard input stays open: our own program ends with it.
+    with subprocess.Popen(
         command,
         cwd=REPOSITORY,
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(20)
-        process.kill()
-        process.wait()
+    ) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
 
 
-async def _measure(subject: _Subject, folder: Path) -> Figures:
+async def _measure(subject: _Subject, folder: Path, rounds: int) -> Figures:
     router = build_router(DeviceConfig(roots=(folder,)), folder / "state", "bench")
     bus = AccessibilityBus()
     try:
@@ -137,51 +137,48 @@ async def _measure(subject: _Subject, folder: Path) -> Figures:
         role, name = subject.presses[0]
         await _called(router, "wait_for_element", **program, role=role, name=name, timeout=60)
         await bus.connect()
-        controls, bare_ms = await _bare(bus, subject.process)
-        figures = [
-            (f"{subject.name}: bare AT-SPI read of its {controls} controls (peer)", f"{bare_ms:.0f} ms")
-        ]
+        controls, bare_ms = await _bare(bus, subject.process, rounds)
+        bare = Peer(f"bare AT-SPI read of its {controls} controls", bare_ms)
         reads: dict[str, dict[str, Any]] = {
             "list_windows": {},
             "get_ui_tree": program,
             "get_ui_tree, a control by name": {**program, "role": role, "name": name},
         }
+        lines: Figures = []
         for words, arguments in reads.items():
-            took = [await _timed(router, words.split(",")[0], **arguments) for _ in range(ROUNDS)]
-            figures.append(
-                (f"{subject.name}: {words}", f"{took_ms(took)}, {1000 * median(took) / bare_ms:.2f} of it")
-            )
-        for role, name in subject.presses:
-            figures += await _pressed(router, subject, role, name)
+            took = [await _timed(router, words.split(",")[0], **arguments) for _ in range(rounds)]
+            lines.append(_figure(f"{subject.name}: {words}", took, bare))
+        lines += await _pressed(router, subject, rounds)
         for tool, arguments in (
             ("press_key", {"key": "Escape"}),
             ("scroll", {"direction": "down", "amount": 1}),
         ):
-            took = [await _timed(router, tool, **arguments, **program) for _ in range(ROUNDS)]
-            figures.append((f"{subject.name}: {tool}", took_ms(took)))
-        return figures
+            took = [await _timed(router, tool, **arguments, **program) for _ in range(rounds)]
+            lines.append(_figure(f"{subject.name}: {tool}", took))
+        return lines
     finally:
         bus.close()
         await router.close()
 
 
-async def _pressed(router: Router, subject: _Subject, role: str, name: str) -> Figures:
-    """`click_element` by name: until it is sent, which is the goal, and until it has been looked at."""
-    before: list[float] = []
-    whole: list[float] = []
-    for _ in range(ROUNDS):
-        with _sent() as sent:
-            started = time.perf_counter()
-            await _called(router, "click_element", process_name=subject.process, role=role, name=name)
-            whole.append(time.perf_counter() - started)
-        before.append(sent[0] - started)
-        # Closes a menu that was opened.
-        await _called(router, "press_key", process_name=subject.process, key="Escape")
-    press = f"{subject.name}: press {role} {name!r}"
-    return [
-        (f"{press} until it is sent (goal: {GOAL_MS:.0f} ms)", took_ms(before)),
-        (f"{press} until what it did was seen", took_ms(whole)),
-    ]
+async def _pressed(router: Router, subject: _Subject, rounds: int) -> Figures:
+    """`click_element` by name: until it is sent, and until it has been looked at."""
+    lines: Figures = []
+    slowest: list[float] = []
+    for role, name in subject.presses:
+        before: list[float] = []
+        whole: list[float] = []
+        for _ in range(rounds):
+            with _sent() as sent:
+                started = time.perf_counter()
+                await _called(router, "click_element", process_name=subject.process, role=role, name=name)
+                whole.append(time.perf_counter() - started)
+            before.append(sent[0] - started)
+            # Closes a menu that was opened.
+            await _called(router, "press_key", process_name=subject.process, key="Escape")
+        lines.append(_figure(f"{subject.name}: press {role} {name!r}, until what it did was seen", whole))
+        slowest = max(slowest, before, key=lambda took: statistics.median(took or [0.0]))
+    return [_figure(f"{subject.name}: press by name until it is sent", slowest), *lines]
 
 
 @contextlib.contextmanager
@@ -217,27 +214,36 @@ async def _called(router: Router, tool: str, **arguments: Any) -> Any:
     return result.result
 
 
-async def _bare(bus: AccessibilityBus, process: str) -> tuple[int, float]:
+async def _bare(bus: AccessibilityBus, process: str, rounds: int) -> tuple[int, float]:
     """How many controls a program has, and the milliseconds that a plain client takes to read them."""
+    async with asyncio.timeout(PATIENCE):
+        # A busy machine's program may be silent, and then has no name yet.
+        while not (roots := await _roots(bus, process)):
+            pass
     took = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started = time.perf_counter()
-        count = await _read_all(bus, process)
+        count = await _read_all(bus, roots)
         took.append(time.perf_counter() - started)
-    return count, 1000 * median(took)
+    return count, 1000 * statistics.median(took)
 
 
-async def _read_all(bus: AccessibilityBus, process: str) -> int:
+async def _roots(bus: AccessibilityBus, process: str) -> list[Ref]:
+    """The programs of that name that answer now."""
     (programs,) = await bus.call(Ref(REGISTRY, ROOT), ACCESSIBLE, "GetChildren")
-    level: list[Ref] = []
+    roots: list[Ref] = []
     for name, path in programs:
         # As the tools take it: the name of the process, or the one that the program gives itself.
         own = process_name(await _or_none(bus.process_id(name)))
         told = await _or_none(bus.get(Ref(name, path), ACCESSIBLE, "Name"))
         if process in (own.lower(), str(told).lower()):
-            level.append(Ref(name, path))
-    assert level, f"{process} is not on the bus"
-    seen: set[Ref] = set(level)
+            roots.append(Ref(name, path))
+    return roots
+
+
+async def _read_all(bus: AccessibilityBus, roots: list[Ref]) -> int:
+    """Read role, name and children of each control; returns how many there are."""
+    level, seen = roots, set(roots)
     while level:
         answers = await asyncio.gather(*(_control(bus, ref) for ref in level))
         below = (Ref(str(name), str(path)) for children in answers for name, path in children)
@@ -262,16 +268,7 @@ async def _or_none(asked: Awaitable[Any]) -> Any:
         return None
 
 
-def median(seconds: list[float]) -> float:
-    """The median."""
-    return statistics.median(seconds)
-
-
-def took_ms(seconds: list[float]) -> str:
-    """Times as a line of the bench has them."""
-    return f"{1000 * median(seconds):.0f} ms median, {1000 * max(seconds):.0f} most"
-
-
-if __name__ == "__main__":
-    for words, figure in run():
-        print(f"{words:80} {figure}")
+def _figure(words: str, seconds: list[float], peer: Peer | None = None) -> Figure:
+    """The median of some times, in milliseconds."""
+    most = f"most {1000 * max(seconds):.0f} ms"
+    return Figure(words, 1000 * statistics.median(seconds), "ms", peer, most)

@@ -17,8 +17,8 @@ import psutil
 import structlog
 
 from core.batch.models import Batch, Entry, Rollout, Step
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.server import ControlServer
 from core.service.service import Service

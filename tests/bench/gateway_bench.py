@@ -1,4 +1,4 @@
-"""What the gateway adds to a call: beside the SDK's own empty tool call, and the same call at the socket."""
+"""What the gateway adds to a call, in process and over HTTP: against the SDK's own empty call."""
 
 from __future__ import annotations
 
@@ -7,68 +7,95 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from mcp import Client, types
-from mcp.server.lowlevel import Server
+from mcp import Client
 
 from core.gateway.tools import TOOLS
 from core.home import Home
-from core.policy.agents import MOST_A_MINUTE, AgentSettings
+from core.policy.agent_models import MOST_A_MINUTE, AgentSettings
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
-from tests.bench.journal_bench import Figures
+from tests.bench.empty_mcp import empty_server
+from tests.bench.figures import Figure, Figures, Peer, Scale
+from tests.bench.lines import part
 from tests.fakes.agents import attached_agent
 from tests.fakes.desk import choose_channel, open_service
-from tests.fakes.gateway import HERE, READS, in_process
+from tests.fakes.gateway import HERE, READS, http_gateway, in_process, over_http
 
 CALLS = 300
-GOAL_MS = 1.5
 _UNHURRIED = AgentSettings(per_minute=MOST_A_MINUTE)
 
 
-def run() -> Figures:
-    """Call in turn, so that all three meet the same load, and return the figures."""
+def run(scale: Scale) -> Figures:
+    """Call in turn, so that all meet the same load."""
     with tempfile.TemporaryDirectory(prefix="qd-gateway-") as folder:
-        return asyncio.run(_measure(Home(Path(folder) / "home")))
+        return asyncio.run(_measure(Home(Path(folder) / "home"), scale.of(CALLS, 2)))
 
 
-async def _measure(home: Home) -> Figures:
+async def _measure(home: Home, calls: int) -> Figures:
     home.create()
     choose_channel(home, "in-process")
     home.device_state.mkdir(parents=True, exist_ok=True)
-    async with open_service(home) as service:
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(open_service(home))
         control = ControlServer(LocalConsoles(service), home)
         await control.open()
+        stack.push_async_callback(control.close)
         agent, token = await attached_agent(home, LocalConsole(service, "operator:anna"), settings=_UNHURRIED)
-        async with in_process(home, token) as client, Client(_empty_server(), mode="legacy") as empty:
-            empty_ms, socket_ms, gateway_ms, listing_ms = await _timed(
-                lambda: empty.call_tool("nothing", {}),
-                lambda: _at_the_socket(agent),
-                lambda: client.call_tool("run_commands", READS),
-                lambda: client.call_tool("list_devices", {}),
-            )
-        await agent.close()
-        await control.close()
+        stack.push_async_callback(agent.close)
+        ours = await stack.enter_async_context(in_process(home, token))
+        empty = await stack.enter_async_context(Client(empty_server(), mode="legacy"))
+        url = await stack.enter_async_context(http_gateway(home))
+        ours_http = await stack.enter_async_context(over_http(url, token))
+        empty_url = await stack.enter_async_context(_empty_over_http())
+        empty_http = await stack.enter_async_context(over_http(empty_url, token))
+        times = await _timed(
+            calls,
+            lambda: empty.call_tool("nothing", {}),
+            lambda: empty_http.call_tool("nothing", {}),
+            lambda: _at_the_socket(agent),
+            lambda: ours.call_tool("run_commands", READS),
+            lambda: ours.call_tool("list_devices", {}),
+            lambda: ours_http.call_tool("list_devices", {}),
+            lambda: ours_http.call_tool("run_commands", READS),
+        )
+    return _figures(*times)
+
+
+def _figures(
+    empty: float,
+    empty_http: float,
+    socket: float,
+    read: float,
+    listing: float,
+    http_listing: float,
+    http_read: float,
+) -> Figures:
+    sdk = Peer("the SDK's own empty call", empty)
+    sdk_http = Peer("the SDK's own empty call over HTTP", empty_http)
+    both = Peer("the same at the socket, and an empty call", socket + empty)
+    both_http = Peer("the same at the socket, and an empty call over HTTP", socket + empty_http)
     listed = [tool.listed().model_dump(mode="json", by_alias=True, exclude_none=True) for tool in TOOLS]
     tokens = len(json.dumps({"tools": listed}, separators=(",", ":"))) / 4
     return [
-        ("the SDK's own empty tool call", f"{empty_ms:.2f} ms"),
-        ("a read at the control socket (call, wait)", f"{socket_ms:.2f} ms"),
-        ("the same read by run_commands", f"{gateway_ms:.2f} ms"),
-        (f"what the gateway adds to both (goal {GOAL_MS} ms)", f"{gateway_ms - socket_ms - empty_ms:.2f} ms"),
-        ("list_devices", f"{listing_ms:.2f} ms"),
-        ("tokens of the tool list (characters / 4, limit 1,200)", f"{tokens:.0f}"),
+        Figure("a read at the control socket", socket, "ms", remark="call, wait"),
+        Figure("a read by run_commands", read, "ms", both),
+        Figure("a read by run_commands over HTTP", http_read, "ms", both_http),
+        Figure("list_devices", listing, "ms", sdk),
+        Figure("a call through the HTTP gateway", http_listing, "ms", sdk_http, "list_devices"),
+        Figure("tokens of the tool list", tokens, "tokens", remark="characters / 4"),
     ]
 
 
-async def _timed(*calls: Callable[[], Awaitable[Any]]) -> list[float]:
+async def _timed(rounds: int, *calls: Callable[[], Awaitable[Any]]) -> list[float]:
     """The median of each call, in ms."""
     times: list[list[float]] = [[] for _ in calls]
-    for _ in range(CALLS):
+    for _ in range(rounds):
         for call, took in zip(calls, times, strict=True):
             started = time.perf_counter()
             await call()
@@ -82,11 +109,8 @@ async def _at_the_socket(agent: RemoteConsole) -> None:
     await agent.runs.wait(run.summary.id, 10.0, until_asked=True)
 
 
-def _empty_server() -> Server[Any]:
-    async def nothing(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return types.CallToolResult(content=[types.TextContent(type="text", text="")])
-
-    async def listed(context: Any, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[types.Tool(name="nothing", input_schema={"type": "object"})])
-
-    return Server("empty", on_call_tool=nothing, on_list_tools=listed)
+@asynccontextmanager
+async def _empty_over_http() -> AsyncIterator[str]:
+    """The empty server over streamable HTTP, in a process of its own as the gateway is; gives its URL."""
+    async with part("tests.bench.empty_mcp_http") as process:
+        yield (await process.heard("listening"))["url"]

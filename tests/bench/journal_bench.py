@@ -1,12 +1,11 @@
-"""What the journal costs: durable entries, notes, verification; with `--million`, queries over a full log.
+"""What the journal costs: durable entries, notes, verification; with `--million`, queries over a full one.
 
-Run it with `python -m tests.bench.journal_bench [--million] [--folder DIR]`. The peer of single appends is a
-bare `os.fsync` in the same folder in the same run, since disks differ more than programs.
+The peer of appends is a bare `os.fsync` in the same folder, since disks differ more than programs; that of
+verification is SHA-256 over the same file. `TMPDIR` chooses the disk.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import os
@@ -20,10 +19,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.audit.verify import verify_folder
-
-Figures = list[tuple[str, str]]
+from tests.bench.figures import Figure, Figures, Peer, Scale
 
 MILLION = 1_000_000
+GROUP = 100
+# The first is all entries, the others filter.
 QUERIES = (
     "",
     "status:failure",
@@ -38,50 +38,64 @@ QUERIES = (
 )
 
 
-def run(million: bool = False, folder: Path | None = None) -> Figures:
-    """Measure; gives names and figures to print."""
-    with tempfile.TemporaryDirectory(prefix="journal-bench-", dir=folder) as name:
-        return asyncio.run(_measure(Path(name), million))
+def run(scale: Scale) -> Figures:
+    """Fill a journal, verify it, and with `--million` query it."""
+    with tempfile.TemporaryDirectory(prefix="journal-bench-") as name:
+        return asyncio.run(_measure(Path(name), scale))
 
 
-async def _measure(folder: Path, million: bool) -> Figures:
-    figures: Figures = []
+async def _measure(folder: Path, scale: Scale) -> Figures:
     key = Ed25519PrivateKey.generate()
-    journal = await Journal.open(folder / "home", key, "bench")
-    made = _Maker()
-    figures.append(("bare fsync (peer)", f"{_fsyncs(folder):,.0f}/s"))
-    figures.append(("single durable appends", f"{await _singles(journal, made):,.0f}/s"))
-    figures.append(
-        ("durable, one group of 100 after the other", f"{await _groups(journal, made, 1):,.0f} entries/s")
-    )
-    figures.append(("durable, groups of 100, 8 callers", f"{await _groups(journal, made, 8):,.0f} entries/s"))
-    figures.append(("note()", f"{await _notes(journal, made):.1f} µs"))
-    while million and journal.state.entries < MILLION:
-        await journal.append_many(made.entries(1000))
+    home = folder / "home"
+    journal = await Journal.open(home, key, "bench")
+    lines = await _filled(journal, folder, scale)
     report = await journal.verify()
     assert report.ok, report.problem
-    log = (folder / "home" / "journal.db-wal").stat().st_size / 2**20
-    name = f"verify {report.entries:,} entries, the indexes and {log:.0f} MiB of log, while open"
-    figures.append((name, f"{report.entries / report.took_s:,.0f} entries/s"))
-    await journal.close()
-    for indexes in (False, True):
-        report = verify_folder(folder / "home", key.public_key(), indexes=indexes)
-        assert report.ok, report.problem
-        name = f"verify {report.entries:,} entries{', and the indexes' if indexes else ''}"
-        figures.append((name, f"{report.entries / report.took_s:,.0f} entries/s"))
-    hashed = report.entries / _hashed(folder / "home" / "journal.db")
-    figures.append(("SHA-256 over the same file (peer)", f"{hashed:,.0f} entries/s"))
-    started = time.perf_counter()
-    journal = await Journal.open(folder / "home", key, "bench")
-    figures.append(
-        (f"open with {report.entries:,} entries", f"{(time.perf_counter() - started) * 1000:.1f} ms")
+    log = (home / "journal.db-wal").stat().st_size / 2**20
+    remark = f"{report.entries:,} entries, the indexes and {log:.0f} MiB of log"
+    lines.append(
+        Figure("verification while open", report.entries / report.took_s, "entries/s", remark=remark)
     )
-    if million:
-        size = (folder / "home" / "journal.db").stat().st_size
-        figures.append(("bytes on disk for an entry", f"{size / report.entries:,.0f}"))
-        figures += await _queries(journal)
     await journal.close()
-    return figures
+    hashed = Peer("SHA-256 over the same file", report.entries / _hashed(home / "journal.db"))
+    for indexes, name in ((False, "verification"), (True, "verification, the indexes too")):
+        report = verify_folder(home, key.public_key(), indexes=indexes)
+        assert report.ok, report.problem
+        rate = report.entries / report.took_s
+        lines.append(Figure(name, rate, "entries/s", hashed, f"{report.entries:,} entries"))
+    started = time.perf_counter()
+    journal = await Journal.open(home, key, "bench")
+    lines.append(Figure("journal opened", (time.perf_counter() - started) * 1000, "ms"))
+    if scale.million:
+        size = (home / "journal.db").stat().st_size
+        lines.append(Figure("bytes on disk for an entry", size / report.entries, "bytes"))
+        lines += await _queries(journal)
+    await journal.close()
+    return lines
+
+
+async def _filled(journal: Journal, folder: Path, scale: Scale) -> Figures:
+    """Entries a second in each way of writing; the journal has them, or a million, afterwards."""
+    made = _Maker()
+    fsync = Peer("bare fsync", _fsyncs(folder, scale.of(300, 5)))
+    groups = scale.of(240, 8)
+    in_groups = Peer(f"{GROUP} entries for each bare fsync", GROUP * fsync.value)
+    lines: Figures = [
+        Figure("single durable appends", await _singles(journal, made, scale.of(300, 5)), "entries/s", fsync),
+        Figure(
+            "durable, groups of 100 in turn", await _groups(journal, made, groups, 1), "entries/s", in_groups
+        ),
+        Figure(
+            "durable, groups of 100 from 8 callers",
+            await _groups(journal, made, groups, 8),
+            "entries/s",
+            in_groups,
+        ),
+        Figure("one note", await _notes(journal, made, scale.of(2_000, 40)), "µs"),
+    ]
+    while scale.million and journal.state.entries < scale.of(MILLION, 2_000):
+        await journal.append_many(made.entries(1000))
+    return lines
 
 
 class _Maker:
@@ -133,29 +147,29 @@ def _hashed(path: Path) -> float:
     return time.perf_counter() - started
 
 
-def _fsyncs(folder: Path) -> float:
-    """Like a commit to SQLite's log: 4 KiB behind the last, then fsync."""
+def _fsyncs(folder: Path, count: int) -> float:
+    """How many a second, each like a commit to SQLite's log: 4 KiB behind the last, then fsync."""
     handle = os.open(folder / "fsync-peer", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     try:
         started = time.perf_counter()
-        for _ in range(300):
+        for _ in range(count):
             os.write(handle, b"x" * 4096)
             os.fsync(handle)
-        return 300 / (time.perf_counter() - started)
+        return count / (time.perf_counter() - started)
     finally:
         os.close(handle)
 
 
-async def _singles(journal: Journal, made: _Maker) -> float:
-    entries = made.entries(300)
+async def _singles(journal: Journal, made: _Maker, count: int) -> float:
+    entries = made.entries(count)
     started = time.perf_counter()
     for entry in entries:
         await journal.append(entry)
     return len(entries) / (time.perf_counter() - started)
 
 
-async def _groups(journal: Journal, made: _Maker, callers: int) -> float:
-    groups = [made.entries(100) for _ in range(240)]
+async def _groups(journal: Journal, made: _Maker, count: int, callers: int) -> float:
+    groups = [made.entries(GROUP) for _ in range(count)]
     started = time.perf_counter()
 
     async def call(mine: list[list[NewEntry]]) -> None:
@@ -165,12 +179,12 @@ async def _groups(journal: Journal, made: _Maker, callers: int) -> float:
     async with asyncio.TaskGroup() as tasks:
         for number in range(callers):
             tasks.create_task(call(groups[number::callers]))
-    return 100 * len(groups) / (time.perf_counter() - started)
+    return GROUP * len(groups) / (time.perf_counter() - started)
 
 
-async def _notes(journal: Journal, made: _Maker) -> float:
+async def _notes(journal: Journal, made: _Maker, count: int) -> float:
     """Microseconds for one note, at the pace of a busy console: bursts of 20, then the loop gets its turn."""
-    entries = made.entries(2000)
+    entries = made.entries(count)
     spent = 0.0
     for start in range(0, len(entries), 20):
         began = time.perf_counter()
@@ -182,39 +196,27 @@ async def _notes(journal: Journal, made: _Maker) -> float:
 
 
 async def _queries(journal: Journal) -> Figures:
-    figures: Figures = []
+    lines: Figures = []
+    medians: dict[str, float] = {}
     for text in QUERIES:
-        times = []
-        for _ in range(3):
-            page = await journal.query(text)
-            times.append(page.took_ms)
-        found = (
-            f"{page.count:,}{'' if page.count_exact else '+'} found{'' if page.complete else ', incomplete'}"
-        )
-        figures.append(
-            (f"query {text or '(all)'}", f"{sorted(times)[1]:.1f} ms (first {times[0]:.1f}), {found}")
-        )
+        pages = [await journal.query(text) for _ in range(3)]
+        times = [page.took_ms for page in pages]
+        medians[text] = sorted(times)[1]
+        count = f"{pages[0].count:,}{'' if pages[0].count_exact else '+'} found"
+        remark = f"first {times[0]:.1f} ms, {count}{'' if pages[0].complete else ', incomplete'}"
+        lines.append(Figure(f"query {text or '(all)'}", medians[text], "ms", remark=remark))
+    slowest = max(QUERIES[1:], key=lambda text: medians[text])
+    lines += [
+        Figure("first rows of a full journal", medians[QUERIES[0]], "ms"),
+        Figure("slowest filtered query over a full journal", medians[slowest], "ms", remark=slowest),
+    ]
     for name, work in (
         ("facets of device", journal.facets("device", "lab-1")),
         ("histogram of all, 60 buckets", journal.histogram("", 60)),
         ("histogram of status:failure", journal.histogram("status:failure", 60)),
-        ("inclusion proof", journal.prove(MILLION // 3)),
+        ("inclusion proof", journal.prove(journal.state.entries // 3)),
     ):
         started = time.perf_counter()
         await work
-        figures.append((name, f"{(time.perf_counter() - started) * 1000:.1f} ms"))
-    return figures
-
-
-def main() -> None:
-    """Print the figures."""
-    parser = argparse.ArgumentParser(description="Measure the journal.")
-    parser.add_argument("--million", action="store_true", help="also with 1,000,000 entries (some minutes)")
-    parser.add_argument("--folder", type=Path, help="where to measure (default: the temporary folder)")
-    arguments = parser.parse_args()
-    for name, figure in run(arguments.million, arguments.folder):
-        print(f"{name:48} {figure}")
-
-
-if __name__ == "__main__":
-    main()
+        lines.append(Figure(name, (time.perf_counter() - started) * 1000, "ms"))
+    return lines

@@ -1,7 +1,7 @@
 """Public MCP servers behind our router, as users will have them: what they list and send, what a call costs.
 
 They come from the npm registry (and one from Python's) into a temporary folder, by name only. Where npm or
-the network is missing, this part says so and is left out. The peer of each latency is a bare echo over stdio.
+the network is missing, they are left out, in words. The peer of each latency is a bare echo of our own.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ import shutil
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import venv
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.aip.messages import Command, Result, ResultStatus
+from core.commands.live_secrets import Redaction
 from core.device import DeviceConfig, Router, build_router
 from core.device.mcp.config import parse_servers
 from core.device.mcp.host import McpHost
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
-from tests.bench.journal_bench import Figures
+from tests.bench.figures import Figure, Figures, Note, Peer, Scale, p95
 from tests.fakes.mcp_server import rogue
 
 EVERYTHING = "@modelcontextprotocol/server-everything"
@@ -40,14 +41,26 @@ _INSTALL_S = 180.0
 _START_S = 60.0
 
 
-def run() -> Figures:
-    """Install, call, and return the figures."""
+def run(scale: Scale) -> Figures:
+    """Install the servers and call them; the smallest run has our own only, and needs no network."""
     with tempfile.TemporaryDirectory(prefix="mcp-bench-") as folder:
         place = Path(folder)
-        problem = _install(place)
-        if problem:
-            return [("public MCP servers", f"left out: {problem}")]
-        return asyncio.run(_measure(place, _install_clock(place)))
+        problem = "the smallest run has our own server only" if scale.smallest else _install(place)
+        clock = None if problem else _install_clock(place)
+        lines = asyncio.run(_measure(place, None if problem else Public(place, clock), scale.of(CALLS, 5)))
+        return [*([Note("public MCP servers", f"left out: {problem}")] if problem else []), *lines]
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """The installed public servers; `clock` is the program of the one in Python, if that was installed."""
+
+    place: Path
+    clock: str | None
+
+    def program(self, name: str) -> str:
+        """The program of a server written in JavaScript."""
+        return str(self.place / "node_modules" / ".bin" / name)
 
 
 def _install(place: Path) -> str:
@@ -88,28 +101,26 @@ def _install_clock(place: Path) -> str | None:
     return str(place / "venv" / "bin" / CLOCK) if ended.returncode == 0 else None
 
 
-async def _measure(place: Path, clock: str | None) -> Figures:
-    programs, root = place / "node_modules" / ".bin", place / "root"
+async def _measure(place: Path, public: Public | None, calls: int) -> Figures:
+    root = place / "root"
     root.mkdir()
-    everything = str(programs / "mcp-server-everything")
-    servers: dict[str, Any] = {
-        "everything": {"command": everything},
-        "files": {"command": str(programs / "mcp-server-filesystem"), "args": [str(root)]},
-        **rogue("echo", tools=["say"]),
-    }
-    if clock is not None:
-        servers["clock"] = {"command": clock}
-    async with _http(everything) as port:
-        servers["web"] = {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
+    servers: dict[str, Any] = {**rogue("echo", tools=["say"])}
+    async with AsyncExitStack() as stack:
+        if public is not None:
+            everything = public.program("mcp-server-everything")
+            servers["everything"] = {"command": everything}
+            servers["files"] = {"command": public.program("mcp-server-filesystem"), "args": [str(root)]}
+            if public.clock is not None:
+                servers["clock"] = {"command": public.clock}
+            port = await stack.enter_async_context(_http(everything))
+            servers["web"] = {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
         config = DeviceConfig(roots=(root,))
         router = build_router(config, place / "state", "bench")
+        stack.push_async_callback(router.close)
         router.hosted = McpHost(parse_servers(servers, "bench"), router, config, router.children)
         router.hosted.start()
-        try:
-            await router.hosted.settled(_START_S)
-            return [line async for line in _figures(_Caller(router), router.hosted, root, clock)]
-        finally:
-            await router.close()
+        await router.hosted.settled(_START_S)
+        return await _lines(_Caller(router, calls), router.hosted, root, public)
 
 
 @asynccontextmanager
@@ -141,8 +152,8 @@ class _Nowhere:
 class _Caller:
     """Calls tools by server and their own name, and keeps count."""
 
-    def __init__(self, router: Router) -> None:
-        self._router = router
+    def __init__(self, router: Router, rounds: int) -> None:
+        self._router, self._rounds = router, rounds
         self.calls = 0
         self.failed: list[str] = []
         self.kinds: Counter[str] = Counter()
@@ -159,7 +170,7 @@ class _Caller:
         self.calls += 1
         try:
             # What a device sends is worth something once a console takes it.
-            await take_evidence(result.result, _Nowhere())
+            await take_evidence(result.result, _Nowhere(), Redaction())
         except UnusableAnswer as error:
             self.failed.append(f"{server}.{tool}: {error.message}")
             return result
@@ -173,46 +184,54 @@ class _Caller:
     def _report(self, text: str = "", **more: Any) -> None:
         self.progress += 1
 
-    async def latency(self, server: str, tool: str, **given: Any) -> str:
+    async def latency(self, words: str, peer: Peer | None, server: str, tool: str, **given: Any) -> Figure:
+        """The median of some calls."""
         times = []
-        for _ in range(CALLS):
+        for _ in range(self._rounds):
             began = time.perf_counter()
             await self(server, tool, **given)
             times.append((time.perf_counter() - began) * 1000)
-        return (
-            f"{statistics.median(times):6.2f} ms median, {statistics.quantiles(times, n=20)[-1]:6.2f} ms p95"
-        )
+        return Figure(words, statistics.median(times), "ms", peer, f"p95 {p95(times):.2f} ms")
 
 
-async def _figures(
-    call: _Caller, host: McpHost, root: Path, clock: str | None
-) -> AsyncIterator[tuple[str, str]]:
-    for state in host.states():
-        yield (
+async def _lines(call: _Caller, host: McpHost, root: Path, public: Public | None) -> Figures:
+    lines: Figures = [
+        Note(
             f"{state.name} ({state.kind})",
             f"{state.state.value}, {state.tools} tools {state.reason}".rstrip(),
         )
+        for state in host.states()
+    ]
+    text = {"content": [{"type": "text", "text": "Echo: x"}]}
+    own = await call.latency("our bare echo over stdio", None, "echo", "say", answer=text)
+    lines.append(own)
+    if public is not None:
+        lines += await _public(call, root, public, Peer("our bare echo", own.value))
+    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(call.kinds.items()))
+    return [
+        *lines,
+        Note("content received", f"{kinds}; {call.progress} progress reports"),
+        Figure("calls made", call.calls, "calls"),
+        Figure("calls failed", len(call.failed), "calls", remark="; ".join(call.failed)[:200]),
+    ]
+
+
+async def _public(call: _Caller, root: Path, public: Public, peer: Peer) -> Figures:
     for server in ("everything", "web"):
         await _every_kind(call, server)
     await _files(call, root)
-    if clock is not None:
-        await call("clock", "get_current_time", timezone="UTC")
-    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(call.kinds.items()))
-    yield "content received", f"{kinds}; {call.progress} progress reports"
-    yield "calls made, failed", f"{call.calls}, {len(call.failed)} {'; '.join(call.failed)[:200]}".rstrip()
-    text = {"content": [{"type": "text", "text": "Echo: x"}]}
-    yield "our bare echo over stdio", await call.latency("echo", "say", answer=text)
-    yield "everything: echo over stdio", await call.latency("everything", "echo", message="x")
-    yield "everything: echo over streamable HTTP", await call.latency("web", "echo", message="x")
-    yield (
-        "filesystem: list_directory over stdio",
-        await call.latency("files", "list_directory", path=str(root)),
-    )
-    if clock is not None:
-        yield (
-            "time: get_current_time over stdio",
-            await call.latency("clock", "get_current_time", timezone="UTC"),
-        )
+    stdio, http = "everything: echo over stdio", "everything: echo over streamable HTTP"
+    lines: Figures = [
+        await call.latency(stdio, peer, "everything", "echo", message="x"),
+        await call.latency(http, peer, "web", "echo", message="x"),
+        await call.latency(
+            "filesystem: list_directory over stdio", peer, "files", "list_directory", path=str(root)
+        ),
+    ]
+    if public.clock is not None:
+        words = "time: get_current_time over stdio"
+        lines.append(await call.latency(words, peer, "clock", "get_current_time", timezone="UTC"))
+    return lines
 
 
 async def _every_kind(call: _Caller, server: str) -> None:
@@ -239,8 +258,3 @@ async def _files(call: _Caller, root: Path) -> None:
     await call("files", "list_directory", path=str(root))
     await call("files", "get_file_info", path=path)
     await call("files", "directory_tree", path=str(root))
-
-
-if __name__ == "__main__":
-    for words, figure in run():
-        sys.stdout.write(f"{words:45} {figure}\n")

@@ -1,4 +1,4 @@
-"""How late a client sees what a command prints, beside a program that reads the same from a pipe.
+"""How late a client sees what a command prints, against a program that reads the same from a pipe.
 
 The command prints the time in nanoseconds, so that each line says itself when it was sent.
 """
@@ -20,22 +20,21 @@ from core.service.console import CellChanged
 from core.service.local_console import LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
-from tests.bench.journal_bench import Figures
+from tests.bench.figures import Figure, Figures, Peer, Scale, p95
 from tests.fakes.desk import approve, next_approval, open_service
 from tests.fakes.signing import accepted
 
 LINES = 100
 PAUSE_S = 0.03
-COMMAND = f"for i in $(seq {LINES}); do date +%s%N; sleep {PAUSE_S}; done"
-GOAL_MS = 100.0
+PROMPT_MS = 100.0
 
 
-def run() -> Figures:
-    """Measure; gives names and figures to print."""
-    return asyncio.run(_measure())
+def run(scale: Scale) -> Figures:
+    """Follow one command over each way in turn."""
+    return asyncio.run(_measure(_command(scale.of(LINES, 5))))
 
 
-async def _measure() -> Figures:
+async def _measure(command: str) -> Figures:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="output-bench-")))
         home = Home(folder / "home").create()
@@ -46,9 +45,9 @@ async def _measure() -> Figures:
         stack.push_async_callback(server.close)
         console = await RemoteConsole.connect(home, "window", "operator:bench", 10.0)
         stack.push_async_callback(console.close)
-        peer = await _by_pipe()
+        piped = await _by_pipe(command)
         events = console.events()
-        call = await console.runs.call("this-computer", "shell_execute", {"command": COMMAND, "timeout": 60})
+        call = await console.runs.call("this-computer", "shell_execute", {"command": command, "timeout": 60})
         await approve(console, await next_approval(console), key)
         late: list[float] = []
         after = 0
@@ -62,20 +61,24 @@ async def _measure() -> Figures:
                     after = chunk.next
                 if event.cell.ended_at is not None:
                     break
-    painted = await asyncio.to_thread(_in_the_window)
+    painted = await asyncio.to_thread(_in_the_window, command)
+    pipe = Peer("read from a pipe", statistics.median(piped))
     return [
-        ("the same command, read from a pipe (peer)", _words(peer)),
-        ("what a command prints, at a client of the service", _words(late)),
-        (f"of {LINES} lines within {GOAL_MS:.0f} ms", f"{sum(one <= GOAL_MS for one in late)}"),
-        ("the same, painted in Runs", _words(painted)),
-        (f"of {LINES} lines within {GOAL_MS:.0f} ms", f"{sum(one <= GOAL_MS for one in painted)}"),
+        Figure(
+            "a printed line at a client of the service", statistics.median(late), "ms", pipe, _within(late)
+        ),
+        Figure("a printed line painted in Runs", statistics.median(painted), "ms", pipe, _within(painted)),
     ]
 
 
-def _in_the_window() -> list[float]:
+def _command(lines: int) -> str:
+    return f"for i in $(seq {lines}); do date +%s%N; sleep {PAUSE_S}; done"
+
+
+def _in_the_window(command: str) -> list[float]:
     """How late each line was painted by a window, a process of its own."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.bench.output_window", COMMAND],
+        [sys.executable, "-m", "tests.bench.output_window", command],
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen", "QT_LOGGING_RULES": "*=false"},
         capture_output=True,
         text=True,
@@ -87,8 +90,8 @@ def _in_the_window() -> list[float]:
     return [float(line) for line in ended.stdout.splitlines()]
 
 
-async def _by_pipe() -> list[float]:
-    process = await asyncio.create_subprocess_shell(COMMAND, stdout=asyncio.subprocess.PIPE)
+async def _by_pipe(command: str) -> list[float]:
+    process = await asyncio.create_subprocess_shell(command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     late = []
     while line := await process.stdout.readline():
@@ -103,6 +106,6 @@ def lateness(text: str) -> list[float]:
     return [(now - int(line)) / 1e6 for line in text.splitlines() if line.isdecimal() and len(line) > 18]
 
 
-def _words(late: list[float]) -> str:
-    ordered = sorted(late)
-    return f"{statistics.median(ordered):.1f} ms median, {ordered[int(len(ordered) * 0.95)]:.1f} ms p95"
+def _within(late: list[float]) -> str:
+    prompt = sum(one <= PROMPT_MS for one in late)
+    return f"p95 {p95(late):.1f} ms; {prompt} of {len(late)} lines within {PROMPT_MS:.0f} ms"

@@ -1,4 +1,4 @@
-"""One observation and one action the whole way, beside a bare websockets JSON echo of the same size.
+"""One observation and one action the whole way, against a bare websockets JSON echo of the same size.
 
 All three alternate in one run, so that a machine that is busy is busy for all of them.
 """
@@ -18,32 +18,42 @@ from pathlib import Path
 
 from websockets.asyncio.client import connect
 
-from core.aip.messages import Command, ToolType
-from core.dispatch.command_request import CommandRequest
+from core.aip.messages import Command
+from core.commands.request import CommandRequest
 from core.home import Home
 from core.ids import new_id
+from core.models.tools import ToolType
 from core.service.console import Console
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
-from tests.bench.journal_bench import Figures
+from tests.bench.figures import Figure, Figures, Peer, Scale, p95
+from tests.bench.lines import ROOT
 from tests.fakes.desk import open_service
 from tests.fakes.signing import accepted
 
 ROUNDS = 12
 CALLS = 50
-ROOT = Path(__file__).parents[2]
 DEVICE = "this-computer"
 Measured = Callable[[], Awaitable[object]]
 
+ECHO = "bare websockets JSON echo"
+FSYNC = "one fsync in the same folder"
+BARE_READ = "the observation's tool, asked over the bare link"
+BARE_WRITE = "the action's tool, asked over the bare link"
+OBSERVATION = "one observation, dispatched and journalled"
+ACTION = "one action, dispatched and journalled"
+LOCAL_CALL = "one call as a run, in the service"
+REMOTE_CALL = "one call as a run, over the socket"
 
-def run() -> Figures:
-    """Measure; gives names and figures to print."""
-    return asyncio.run(_measure())
+
+def run(scale: Scale) -> Figures:
+    """Let the works alternate on one service."""
+    return asyncio.run(_measure(scale))
 
 
-async def _measure() -> Figures:
+async def _measure(scale: Scale) -> Figures:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="round-trip-bench-")))
         home = Home(folder / "home").create()
@@ -57,26 +67,26 @@ async def _measure() -> Figures:
         stack.push_async_callback(remote.close)
         local = LocalConsole(service, "operator:bench")
         works: dict[str, Measured] = {
-            "bare websockets JSON echo (peer)": echo,
-            "one fsync in the same folder (peer)": lambda: asyncio.to_thread(_fsync, folder / "peer"),
-            "the observation's tool, asked over the bare link (peer)": lambda: _bare(service, *_read()),
-            "the action's tool, asked over the bare link (peer)": lambda: _bare(service, *_write(folder)),
-            "one observation, dispatched and journalled": lambda: _observe(service),
-            "one action, dispatched and journalled": lambda: _act(service, folder),
-            "a question at the door, in the service": lambda: local.approvals.list(),
-            "a question at the door, over the socket": lambda: remote.approvals.list(),
-            "one call as a run, in the service": lambda: _call(local),
-            "one call as a run, over the socket": lambda: _call(remote),
+            ECHO: echo,
+            FSYNC: lambda: asyncio.to_thread(_fsync, folder / "peer"),
+            BARE_READ: lambda: _bare(service, *_read()),
+            BARE_WRITE: lambda: _bare(service, *_write(folder)),
+            OBSERVATION: lambda: _observe(service),
+            ACTION: lambda: _act(service, folder),
+            "a question at the API, in the service": lambda: local.approvals.list(),
+            "a question at the API, over the socket": lambda: remote.approvals.list(),
+            LOCAL_CALL: lambda: _call(local),
+            REMOTE_CALL: lambda: _call(remote),
         }
-        times = await _alternate(works)
+        times = await _alternate(works, scale)
     return _figures(times)
 
 
-async def _alternate(works: dict[str, Measured]) -> dict[str, list[float]]:
+async def _alternate(works: dict[str, Measured], scale: Scale) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(ROUNDS):
+    for _ in range(scale.of(ROUNDS, 1)):
         for name, work in works.items():
-            for _ in range(CALLS):
+            for _ in range(scale.of(CALLS, 2)):
                 started = time.perf_counter()
                 await work()
                 times[name].append((time.perf_counter() - started) * 1000)
@@ -85,24 +95,21 @@ async def _alternate(works: dict[str, Measured]) -> dict[str, list[float]]:
 
 def _figures(times: dict[str, list[float]]) -> Figures:
     medians = {name: statistics.median(values) for name, values in times.items()}
-    echo, fsync = list(medians.values())[:2]
-    figures: Figures = []
-    for name, median in medians.items():
-        p95 = sorted(times[name])[int(len(times[name]) * 0.95)]
-        figures.append((name, f"{median:.3f} ms median, {p95:.3f} ms p95"))
-    observation = medians["one observation, dispatched and journalled"]
-    action = medians["one action, dispatched and journalled"]
-    bare_read = medians["the observation's tool, asked over the bare link (peer)"]
-    bare_write = medians["the action's tool, asked over the bare link (peer)"]
-    local = medians["one call as a run, in the service"]
-    remote = medians["one call as a run, over the socket"]
-    beyond = action - bare_write - (observation - bare_read) - fsync
-    figures.append(("observation / echo (goal: at most 3)", f"{observation / echo:.2f}"))
-    figures.append(("the console adds to an observation", f"{observation - bare_read:.3f} ms"))
-    figures.append(("the console adds to an action", f"{action - bare_write:.3f} ms"))
-    figures.append(("of this, beyond an observation's share and one fsync (goal: 0)", f"{beyond:.3f} ms"))
-    figures.append(("the socket adds to a call (goal: at most 1 ms)", f"{remote - local:.3f} ms"))
-    return figures
+    peers = {
+        OBSERVATION: Peer("bare link", medians[BARE_READ]),
+        ACTION: Peer("bare link and one fsync", medians[BARE_WRITE] + medians[FSYNC]),
+    }
+    lines: Figures = [
+        Figure(name, median, "ms", peers.get(name), f"p95 {p95(times[name]):.3f} ms")
+        for name, median in medians.items()
+    ]
+    socket = Peer("in the service", medians[LOCAL_CALL])
+    echo = Peer("the echo", medians[ECHO])
+    return [
+        *lines,
+        Figure("one call as a run, against the same in the service", medians[REMOTE_CALL], "ms", socket),
+        Figure("one observation, against a bare echo", medians[OBSERVATION], "ms", echo),
+    ]
 
 
 async def _observe(service: Service) -> None:
@@ -169,8 +176,3 @@ async def _echo_of(frame: dict[str, object]):
     finally:
         process.terminate()
         await process.wait()
-
-
-if __name__ == "__main__":
-    for name, figure in run():
-        print(f"{name:60} {figure}")

@@ -28,15 +28,15 @@ from websockets.asyncio.server import ServerConnection, serve
 from app.tour.display import some_display
 from core.aip.extensions import FEATURE_BINARY
 from core.aip.frames import acknowledgement
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.home import Home
 from core.service.service import Service
-from tests.bench.journal_bench import Figures
+from tests.bench.figures import Figure, Figures, Peer, Scale
+from tests.bench.goals import FORMATS
 from tests.fakes.desk import open_service
 from tests.fakes.device_process import device
 
 WIDTH, HEIGHT = 1920, 1080
-FORMATS = ("png", "jpeg", "webp")
 PICTURES = 12
 # Lines of text over colour fields and a gradient: neither empty nor noise.
 DESK = f"""
@@ -65,14 +65,14 @@ sys.stdin.readline()
 """
 
 
-def run() -> Figures:
-    """Measure on a virtual display; gives names and figures to print."""
+def run(scale: Scale) -> Figures:
+    """Measure on a virtual display."""
     with (
         some_display(WIDTH, HEIGHT),
         _desk(),
         tempfile.TemporaryDirectory(prefix="screenshot-bench-") as folder,
     ):
-        return asyncio.run(_measure(Path(folder)))
+        return asyncio.run(_measure(Path(folder), scale.of(PICTURES, 1)))
 
 
 @contextmanager
@@ -95,33 +95,32 @@ def _folders(folder: Path) -> tuple[Path, Path]:
     return both
 
 
-async def _measure(folder: Path) -> Figures:
-    figures: Figures = []
-    peers = {form: _alone(form) for form in FORMATS}
+async def _measure(folder: Path, pictures: int) -> Figures:
+    lines: Figures = []
+    alone = {form: _alone(form, pictures) for form in FORMATS}
     for_ours, for_stock = _folders(folder)
-    ours = await _on_the_wire(for_ours, acknowledgement([FEATURE_BINARY]))
-    stock = await _on_the_wire(for_stock, acknowledgement())
+    ours = await _on_the_wire(for_ours, acknowledgement([FEATURE_BINARY]), pictures)
+    stock = await _on_the_wire(for_stock, acknowledgement(), pictures)
     home = Home(folder / "home").create()
     async with open_service(home) as service:
-        through = {form: await _through(service, form) for form in FORMATS}
+        through = {form: await _through(service, form, pictures) for form in FORMATS}
     for form in FORMATS:
-        rate, size = peers[form]
-        figures.append(
-            (f"{form}, grabbed and encoded in this process (peer)", f"{rate:.1f}/s, {size / 1024:.0f} KiB")
-        )
+        rate, size = alone[form]
+        peer = Peer("grabbed and encoded in this process", rate)
+        lines.append(Figure(f"{form} alone, bytes", size / 1024, "KiB"))
         for words, (measured, sent) in (("binary frames", ours[form]), ("base64, as to stock", stock[form])):
-            figures.append(
-                (f"{form} over the bare link, {words}", f"{measured:.1f}/s, {sent / 1024:.0f} KiB a frame")
-            )
-        figures.append((f"{form} through the console, checked and stored", f"{through[form]:.1f}/s"))
-    return figures
+            remark = f"{sent / 1024:.0f} KiB a frame"
+            lines.append(Figure(f"{form} over the bare link, {words}", measured, "/s", peer, remark))
+        lines.append(Figure(f"{form} through the console, checked and stored", through[form], "/s", peer))
+    return lines
 
 
-def _alone(form: str) -> tuple[float, float]:
+def _alone(form: str, pictures: int) -> tuple[float, float]:
+    """Pictures a second, and the bytes of one."""
     took: list[float] = []
     size = 0
     with mss.MSS() as screen:
-        for _ in range(PICTURES):
+        for _ in range(pictures):
             started = time.perf_counter()
             shot = screen.grab({"left": 0, "top": 0, "width": WIDTH, "height": HEIGHT})
             file = io.BytesIO()
@@ -133,7 +132,7 @@ def _alone(form: str) -> tuple[float, float]:
     return 1 / statistics.median(took), size
 
 
-async def _on_the_wire(folder: Path, welcome: str) -> dict[str, tuple[float, float]]:
+async def _on_the_wire(folder: Path, welcome: str, pictures: int) -> dict[str, tuple[float, float]]:
     """Pictures a second and bytes for each, asked for by a bare server that welcomes like this."""
     done: asyncio.Future[dict[str, tuple[float, float]]] = asyncio.get_running_loop().create_future()
 
@@ -142,7 +141,7 @@ async def _on_the_wire(folder: Path, welcome: str) -> dict[str, tuple[float, flo
         await connection.send(welcome)
         found: dict[str, tuple[float, float]] = {}
         for form in FORMATS:
-            rounds = [await _timed(lambda form=form: _ask(connection, form)) for _ in range(PICTURES)]
+            rounds = [await _timed(lambda form=form: _ask(connection, form)) for _ in range(pictures)]
             rate = 1 / statistics.median(took for took, _ in rounds)
             found[form] = (rate, statistics.median(size for _, size in rounds))
         done.set_result(found)
@@ -190,9 +189,9 @@ async def _ask(connection: ServerConnection, form: str) -> int:
                 return size
 
 
-async def _through(service: Service, form: str) -> float:
+async def _through(service: Service, form: str, pictures: int) -> float:
     took: list[float] = []
-    for _ in range(PICTURES):
+    for _ in range(pictures):
         started = time.perf_counter()
         order = CommandRequest("this-computer", "screenshot", {"format": form}, "operator:bench")
         result = await service.dispatcher.dispatch(order)
@@ -200,8 +199,3 @@ async def _through(service: Service, form: str) -> float:
         assert result.error is None, result.error
         assert [one.width for one in result.evidence] == [WIDTH], result.evidence
     return 1 / statistics.median(took)
-
-
-if __name__ == "__main__":
-    for name, figure in run():
-        print(f"{name:62} {figure}")

@@ -19,11 +19,13 @@ import psutil
 from app.tour.display import some_display
 from core.home import Home
 from core.service.control import ensure_service, stop_service
-from tests.bench.journal_bench import Figures
+from tests.bench.figures import Figure, Figures, Peer, Scale
+from tests.bench.lines import ROOT
 
 STARTS = 5
-IDLE_SECONDS = 10.0
-ROOT = Path(__file__).parents[2]
+IDLE_SECONDS, LEAST_IDLE_SECONDS = 10.0, 0.2
+# What starts late, such as icons and the first verification, is over after that.
+SETTLE_SECONDS = 3.0
 EMPTY_WINDOW = (
     "import sys; from PySide6.QtWidgets import QApplication, QWidget; app = QApplication([]); "
     "w = QWidget(); w.resize(1440, 900); w.show(); w.repaint(); print('usable', flush=True); "
@@ -31,33 +33,32 @@ EMPTY_WINDOW = (
 )
 
 
-def run() -> Figures:
-    """Measure on a virtual display; gives names and figures to print."""
+def run(scale: Scale) -> Figures:
+    """Measure on a virtual display."""
     with some_display(1440, 900), tempfile.TemporaryDirectory(prefix="window-bench-") as folder:
-        return asyncio.run(_measure(Home(Path(folder) / "home").create()))
+        return asyncio.run(_measure(Home(Path(folder) / "home").create(), scale))
 
 
-async def _measure(home: Home) -> Figures:
-    figures: Figures = []
+async def _measure(home: Home, scale: Scale) -> Figures:
+    starts = scale.of(STARTS, 1)
     ours = [sys.executable, "-m", "tests.bench.window_probe", str(home.path)]
     empty = [sys.executable, "-c", EMPTY_WINDOW]
     async with _started(ours) as (_, cold):
-        figures.append(("first start, service started with it", f"{cold:.2f} s"))
+        lines: Figures = [Figure("first start, service started with it", cold, "s")]
     keep = await ensure_service(home, "test", "operator:bench", stay=True)
     try:
-        peer = [await _start_once(empty) for _ in range(STARTS)]
-        warm = [await _start_once(ours) for _ in range(STARTS)]
-        figures.append(("an empty Qt window (peer)", f"{statistics.median(peer):.2f} s median"))
-        figures.append(
-            ("start to usable window, warm (goal: under 1.0 s)", f"{statistics.median(warm):.2f} s median")
+        peer = Peer(
+            "an empty Qt window", statistics.median([await _start_once(empty) for _ in range(starts)])
         )
+        warm = statistics.median([await _start_once(ours) for _ in range(starts)])
+        lines.append(Figure("warm start to a usable window", warm, "s", peer))
         service = psutil.Process(keep.welcome.pid)
         async with _started(ours) as (window, _):
-            figures += await _idle(psutil.Process(window), service)
+            lines += await _idle(psutil.Process(window), service, scale)
     finally:
         await keep.close()
         await stop_service(home, cancel_work=True)
-    return figures
+    return lines
 
 
 async def _start_once(command: list[str]) -> float:
@@ -89,31 +90,23 @@ async def _started(command: list[str]):
         await asyncio.wait_for(process.wait(), 20)
 
 
-async def _idle(window: psutil.Process, service: psutil.Process) -> Figures:
-    device = service.children()
-    parts = {"window": [window], "service": [service], "device client": device}
-    await asyncio.sleep(3.0)  # what starts late, such as icons and the first verification, is over
+async def _idle(window: psutil.Process, service: psutil.Process, scale: Scale) -> Figures:
+    parts = {"window": [window], "service": [service], "device client": service.children()}
+    await asyncio.sleep(SETTLE_SECONDS if not scale.smallest else 0.0)
+    seconds = IDLE_SECONDS if not scale.smallest else LEAST_IDLE_SECONDS
     before = {name: _cpu(processes) for name, processes in parts.items()}
-    await asyncio.sleep(IDLE_SECONDS)
-    figures: Figures = []
-    for name, processes in parts.items():
-        share = (_cpu(processes) - before[name]) / IDLE_SECONDS * 100
-        figures.append((f"idle CPU, {name} (goal: under 1 %)", f"{share:.2f} %"))
+    await asyncio.sleep(seconds)
+    shares = {name: (_cpu(processes) - before[name]) / seconds * 100 for name, processes in parts.items()}
     sizes = {
         name: sum(one.memory_full_info().uss for one in processes) / 2**20
         for name, processes in parts.items()
     }
-    for name, size in sizes.items():
-        figures.append((f"idle memory, {name} (unique set size)", f"{size:.0f} MB"))
-    both = sizes["window"] + sizes["service"]
-    figures.append(("window and service together (goal: under 220 MB)", f"{both:.0f} MB"))
-    return figures
+    return [
+        *(Figure(f"idle CPU, {name}", share, "%") for name, share in shares.items()),
+        *(Figure(f"idle memory, {name}", size, "MB", remark="unique set") for name, size in sizes.items()),
+        Figure("idle memory, window and service", sizes["window"] + sizes["service"], "MB"),
+    ]
 
 
 def _cpu(processes: list[psutil.Process]) -> float:
     return sum(sum(one.cpu_times()[:2]) for one in processes)
-
-
-if __name__ == "__main__":
-    for name, figure in run():
-        print(f"{name:60} {figure}")

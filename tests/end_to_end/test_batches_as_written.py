@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from core.batch.batch_file import read_batch
-from core.batch.expression_trial import AskedExpression
-from core.batch.models import Cell, Run, RunState
+from core.batch.models import AskedExpression, Cell, Run, RunState
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
 from core.service import exit_codes

@@ -23,9 +23,10 @@ from PIL import Image
 
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.batch.models import Cell
-from core.dispatch.models import CommandResult, Verdict
-from core.fleet.models import BUILT_IN_NAMESPACE, Device
+from core.commands.results import CommandResult, Verdict
 from core.home import Home
+from core.models.devices import Device
+from core.models.tools import BUILT_IN_NAMESPACE
 from core.service.console import CellChanged, Console, DeviceChanged
 from core.service.local_console import LocalConsole
 from tests.fakes.desk import approve, choose_channel, next_approval, open_service

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from core.fleet import this_computer
-from core.fleet.models import Device, Health
 from core.fleet.this_computer import _how_it_ended, _in_words
 from core.home import Home
+from core.models.devices import Device, Health
 from core.service.console import DeviceChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service

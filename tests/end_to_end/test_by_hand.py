@@ -21,8 +21,8 @@ import pytest_asyncio
 from core.approvals.models import Approval
 from core.approvals.operator_keys import create_operator_key
 from core.batch.models import Run
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console
 from tests.fakes.accessible_session import accessible_session
 from tests.fakes.desk import next_approval

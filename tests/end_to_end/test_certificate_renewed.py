@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ import pytest_asyncio
 
 from core.aip.pairing import decode_pairing, encode_pairing
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import Certificates, CheckState, DeviceSettings, Health
+from core.fleet.models import Certificates, CheckState, DeviceSettings
 from core.home import Home
+from core.models.devices import Health
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.ports import free_port
@@ -87,6 +89,8 @@ async def test_devices_take_the_next_certificate_over_their_link_and_drop_the_ea
             [[first, renewed.next]],
         )
         assert pinned(tmp_path / "a") == first
+        assert datetime.fromisoformat(renewed.next_until) >= datetime.fromisoformat(renewed.present_until)
+        assert datetime.fromisoformat(renewed.present_until) > datetime.now(UTC)
         switched = await console.devices.switch_certificate()
         assert (switched.present, switched.next) == (renewed.next, "")
         await has(console, lambda found: found.devices[0].accepted == [renewed.next])

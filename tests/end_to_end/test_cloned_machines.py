@@ -11,8 +11,9 @@ import pytest_asyncio
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import statement_for
 from core.errors import ErrorCode, Refused
-from core.fleet.models import CheckState, DeviceSettings, Health
+from core.fleet.models import CheckState, DeviceSettings
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.patience import PATIENCE_S

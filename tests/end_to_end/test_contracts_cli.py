@@ -13,8 +13,9 @@ import pytest_asyncio
 
 from core.aip.pairing import decode_pairing
 from core.audit.entries import Kind
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console, DeviceChanged
 from tests.fakes.lab_device import AWAY, FEATURES
 from tests.fakes.patience import PATIENCE_S

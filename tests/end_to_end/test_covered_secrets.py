@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from Xlib import X, Xatom, Xutil
+from Xlib import X, Xatom
 from Xlib.display import Display
 from Xlib.ext import shape
 
@@ -37,6 +37,7 @@ from tests.fakes.accessible_program import (
     accessible_program,
 )
 from tests.fakes.accessible_session import accessible_session
+from tests.fakes.desktop_device import join_session, show_window
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import NO_READ_SHELL
 
@@ -68,8 +69,7 @@ def things() -> dict[str, Thing]:
 async def program(
     session: dict[str, str], things: dict[str, Thing], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Program]:
-    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(key, session[key])
+    join_session(monkeypatch, session)
     async with accessible_program(things) as running:
         running.has_cache = False
         yield running
@@ -83,9 +83,7 @@ async def desktop(program: Program) -> AsyncIterator[LinuxDesktop]:
 
 
 @pytest.fixture
-async def router(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Router]:
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    monkeypatch.delenv("XDG_SESSION_TYPE", raising=False)
+async def router(program: Program, tmp_path: Path) -> AsyncIterator[Router]:
     config = DeviceConfig(roots=(tmp_path,), tools_off=NO_READ_SHELL)
     built = build_router(config, tmp_path / "state", "screen")
     yield built
@@ -103,15 +101,8 @@ class Windows:
         self, box: tuple[int, int, int, int], title: str, color: tuple[int, int, int], **more: Any
     ) -> Any:
         """A new window on top of the others."""
-        depth = more.pop("depth", self.display.screen().root_depth)
         pixel = color[0] << 16 | color[1] << 8 | color[2]
-        window = self.root.create_window(*box, 0, depth, background_pixel=pixel, border_pixel=0, **more)
-        window.set_wm_name(title)
-        window.set_wm_class(title, title)
-        window.set_wm_normal_hints(flags=Xutil.PPosition)
-        window.map()
-        self.display.sync()
-        return window
+        return show_window(self.display, box, title, background_pixel=pixel, border_pixel=0, **more)
 
     def cover(self, box: Place = ALL, **more: Any) -> Any:
         """A window over the one with the field."""

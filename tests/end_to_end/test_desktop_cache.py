@@ -20,7 +20,7 @@ from core.aip.messages import Command
 from core.device import DeviceConfig, build_router
 from core.device.desktop.interface import Bounds, Box, Scope
 from core.device.desktop.key_chords import parse_chord
-from core.device.desktop.linux import x11
+from core.device.desktop.linux import x11_connection, x11_display
 from core.device.desktop.linux.backend import LinuxDesktop
 from core.device.tools import screen as screen_tool
 from core.errors import BadInput, DeviceError, ErrorCode
@@ -37,6 +37,7 @@ from tests.fakes.accessible_program import (
     accessible_program,
 )
 from tests.fakes.accessible_session import accessible_session
+from tests.fakes.desktop_device import join_session
 from tests.fakes.patience import PATIENCE_S
 
 TEXT = ("Accessible", "Component", "Text", "EditableText")
@@ -50,8 +51,7 @@ def session() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 async def program(session: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Program]:
-    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(key, session[key])
+    join_session(monkeypatch, session)
     things = {
         ROOT: Thing("notes", APPLICATION, ["/f"]),
         "/f": Thing("Frame", FRAME, ["/b", "/e", "/p", "/t"]),
@@ -184,7 +184,7 @@ async def test_a_display_that_hangs_hangs_no_tool_and_what_was_done_is_not_known
 ) -> None:
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "desk")
     await desktop.press(parse_chord("shift"))
-    for module, name in ((x11, "ANSWER_S"), (x11, "_CONNECT_S"), (screen_tool, "_GRAB_S")):
+    for module, name in ((x11_connection, "ANSWER_S"), (x11_display, "CONNECT_S"), (screen_tool, "_GRAB_S")):
         monkeypatch.setattr(module, name, 0.2)
     server = server_process()
     server.suspend()

@@ -15,14 +15,15 @@ from PIL import Image
 
 from core.aip.messages import Command, ResultStatus
 from core.approvals.operator_keys import statement_for
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.device import DeviceConfig, build_router
 from core.device.desktop.linux import actions, atspi
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.accessible_session import App, accessible_session, running_app
+from tests.fakes.desktop_device import join_session
 from tests.fakes.device_process import device, running_console
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig, open_rig
@@ -40,10 +41,7 @@ def session() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 async def app(session: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
-    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(key, session[key])
-    for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
-        monkeypatch.delenv(key, raising=False)
+    join_session(monkeypatch, session)
     # On a busy machine our program may think for longer than a person would want to wait.
     monkeypatch.setattr(atspi, "CALL_S", 5.0)
     monkeypatch.setattr(actions, "_ACTION_S", 15.0)

@@ -34,6 +34,7 @@ from tests.fakes.accessible_program import (
     accessible_program,
 )
 from tests.fakes.accessible_session import accessible_session
+from tests.fakes.desktop_device import join_session, show_window
 
 TEXT = ("Accessible", "Component", "Action", "Text", "EditableText")
 FILLER, SCROLL_PANE, TABLE_CELL, LIST_ITEM, DOCUMENT_WEB = 20, 49, 56, 32, 95
@@ -66,8 +67,7 @@ def things() -> dict[str, Thing]:
 async def program(
     session: dict[str, str], things: dict[str, Thing], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Program]:
-    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(key, session[key])
+    join_session(monkeypatch, session)
     async with accessible_program(things) as running:
         running.has_cache = False
         yield running
@@ -88,13 +88,7 @@ class Screen:
 
     def show(self, box: tuple[int, int, int, int] = WINDOW, title: str = TITLE) -> Any:
         """A new window on top of the others."""
-        screen = self.display.screen()
-        window = screen.root.create_window(*box, 0, screen.root_depth, background_pixel=screen.white_pixel)
-        window.set_wm_name(title)
-        window.set_wm_class(title, title)
-        window.map()
-        self.display.sync()
-        return window
+        return show_window(self.display, box, title)
 
 
 @pytest.fixture

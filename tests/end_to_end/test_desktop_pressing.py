@@ -31,6 +31,7 @@ from tests.fakes.accessible_program import (
     accessible_program,
 )
 from tests.fakes.accessible_session import accessible_session
+from tests.fakes.desktop_device import join_session, show_window
 from tests.fakes.patience import PATIENCE_S
 
 PARTS = ("Accessible", "Component", "Action")
@@ -68,8 +69,7 @@ def things() -> dict[str, Thing]:
 async def program(
     session: dict[str, str], things: dict[str, Thing], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Program]:
-    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(key, session[key])
+    join_session(monkeypatch, session)
     async with accessible_program(things) as running:
         running.has_cache = False
         running.toolkit = ("Qt", "5.15.8")
@@ -101,20 +101,8 @@ class Screen:
         self, box: tuple[int, int, int, int] = WINDOW, title: str = TITLE, *, is_popup: bool = False
     ) -> Any:
         """A new window on top of the others."""
-        screen = self.display.screen()
-        window = screen.root.create_window(
-            *box,
-            0,
-            screen.root_depth,
-            background_pixel=screen.white_pixel,
-            event_mask=X.ButtonPressMask,
-            override_redirect=is_popup,
-        )
-        window.set_wm_name(title)
-        window.set_wm_class(title, title)
-        window.map()
-        self.display.sync()
-        return window
+        events = X.ButtonPressMask
+        return show_window(self.display, box, title, event_mask=events, override_redirect=is_popup)
 
     def focused(self) -> Any:
         """The window with the keyboard."""

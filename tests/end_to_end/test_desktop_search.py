@@ -9,12 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import pytest_asyncio
 
-from core.aip.messages import Command, Result, ResultStatus
-from core.device import DeviceConfig, Router, build_router
+from core.device import DeviceConfig, build_router
 from core.device.desktop.linux import atspi
 from tests.fakes.accessible_program import (
     APPLICATION,
@@ -36,6 +34,7 @@ from tests.fakes.accessible_program import (
     accessible_program,
 )
 from tests.fakes.accessible_session import accessible_session
+from tests.fakes.desktop_device import DesktopDevice, join_session
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.spreadsheet import Spreadsheet, SpreadsheetProgram
 
@@ -50,41 +49,14 @@ def session() -> Iterator[dict[str, str]]:
         yield environment
 
 
-class Device:
-    """A router in that session, with results checked against what its tools promise."""
-
-    def __init__(self, router: Router) -> None:
-        self.router = router
-        self._infos = {info.tool_name: info for info in router.tools()}
-
-    async def result(self, tool: str, **arguments: Any) -> Result:
-        info = self._infos[tool]
-        command = Command(tool_name=tool, tool_type=info.tool_type, parameters=arguments, call_id="c")
-        return await self.router.run(command, PATIENCE_S)
-
-    async def run(self, tool: str, **arguments: Any) -> Any:
-        result = await self.result(tool, **arguments)
-        assert result.status is ResultStatus.SUCCESS, result.error
-        jsonschema.validate(result.result, self._infos[tool].output_schema or {})
-        return result.result
-
-    async def refused(self, tool: str, **arguments: Any) -> str:
-        result = await self.result(tool, **arguments)
-        assert result.status is ResultStatus.FAILURE
-        return result.error or ""
-
-
 @pytest_asyncio.fixture
 async def device(
     session: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Device]:
-    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(key, session[key])
-    for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
-        monkeypatch.delenv(key, raising=False)
+) -> AsyncIterator[DesktopDevice]:
+    join_session(monkeypatch, session)
     monkeypatch.setattr(atspi, "CALL_S", PATIENCE_S)
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "desk")
-    yield Device(router)
+    yield DesktopDevice(router)
     await router.close()
 
 
@@ -123,7 +95,9 @@ def rows(count: int, shown: range) -> dict[str, Thing]:
     }
 
 
-async def test_of_a_long_list_the_rows_on_the_screen_are_read_wherever_they_stand(device: Device) -> None:
+async def test_of_a_long_list_the_rows_on_the_screen_are_read_wherever_they_stand(
+    device: DesktopDevice,
+) -> None:
     more = rows(2_000, range(1_994, 2_000))
     things = window(["/l"], l=Thing("Rows", LIST, list(more), interfaces=GROUP)) | more
     async with program(things) as running:
@@ -139,7 +113,7 @@ async def test_of_a_long_list_the_rows_on_the_screen_are_read_wherever_they_stan
 
 
 async def test_the_cells_of_a_sheet_are_those_on_the_screen_and_any_is_found_by_its_name(
-    device: Device,
+    device: DesktopDevice,
 ) -> None:
     sheet = Spreadsheet(window(["/sheet"]))
     sheet.top, sheet.texts = 1_000, {(1_001, 1): "seen", (7, 2): "far away"}
@@ -185,7 +159,9 @@ def form() -> dict[str, Thing]:
     )
 
 
-async def test_fields_are_named_by_what_stands_around_them_in_the_order_of_the_screen(device: Device) -> None:
+async def test_fields_are_named_by_what_stands_around_them_in_the_order_of_the_screen(
+    device: DesktopDevice,
+) -> None:
     async with program(form()):
         found = await device.run("get_ui_tree", process_name="notes")
         fields = [(one["role"], one["name"]) for one in flat(found["tree"]) if one["role"] != "label"]
@@ -215,7 +191,7 @@ async def test_fields_are_named_by_what_stands_around_them_in_the_order_of_the_s
     ],
 )
 async def test_a_field_is_found_by_the_name_that_was_found_for_it(
-    device: Device, name: str, role: str, path: str
+    device: DesktopDevice, name: str, role: str, path: str
 ) -> None:
     async with program(form()):
         found = await device.run("get_ui_tree", process_name="notes", name=name)
@@ -225,7 +201,7 @@ async def test_a_field_is_found_by_the_name_that_was_found_for_it(
         assert "hunter2" not in json.dumps(found)
 
 
-async def test_a_button_without_a_name_can_be_asked_for(device: Device) -> None:
+async def test_a_button_without_a_name_can_be_asked_for(device: DesktopDevice) -> None:
     async with program(form()) as running:
         (button,) = (await device.run("get_ui_tree", process_name="notes", role="push button", name=""))[
             "tree"
@@ -249,7 +225,7 @@ def menus() -> dict[str, Thing]:
     )
 
 
-async def test_a_closed_menu_is_counted_and_its_items_are_found_by_name(device: Device) -> None:
+async def test_a_closed_menu_is_counted_and_its_items_are_found_by_name(device: DesktopDevice) -> None:
     async with program(menus()):
         found = await device.run("get_ui_tree", process_name="notes")
         menu = next(one for one in flat(found["tree"]) if one["name"] == "File")
@@ -261,7 +237,7 @@ async def test_a_closed_menu_is_counted_and_its_items_are_found_by_name(device: 
         assert "showing" not in item["states"]
 
 
-async def test_a_search_takes_what_is_showing_and_reads_no_closed_menu_for_it(device: Device) -> None:
+async def test_a_search_takes_what_is_showing_and_reads_no_closed_menu_for_it(device: DesktopDevice) -> None:
     async with program(menus()) as running:
         running._things["/i3"].name = "File"
         (menu,) = (await device.run("get_ui_tree", process_name="notes", name="File"))["tree"]
@@ -269,7 +245,7 @@ async def test_a_search_takes_what_is_showing_and_reads_no_closed_menu_for_it(de
         assert not [path for path, _ in running.asked if path.startswith("/i")]
 
 
-async def test_two_that_fit_are_refused_and_what_is_nearest_is_listed(device: Device) -> None:
+async def test_two_that_fit_are_refused_and_what_is_nearest_is_listed(device: DesktopDevice) -> None:
     async with program(menus()) as running:
         two = await device.refused("click_element", process_name="notes", name="OK")
         assert two.startswith("control_ambiguous: 2 controls fit")
@@ -283,7 +259,7 @@ async def test_two_that_fit_are_refused_and_what_is_nearest_is_listed(device: De
 
 
 async def test_a_program_that_does_not_answer_is_named(
-    device: Device, monkeypatch: pytest.MonkeyPatch
+    device: DesktopDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(atspi, "CALL_S", 0.2)
     async with program(menus()) as running:
@@ -292,7 +268,7 @@ async def test_a_program_that_does_not_answer_is_named(
         assert "does not answer: " in refused
 
 
-async def test_a_long_answer_is_shortened_and_says_so(device: Device) -> None:
+async def test_a_long_answer_is_shortened_and_says_so(device: DesktopDevice) -> None:
     more = rows(500, range(500))
     things = (
         window(["/l", "/b"], l=Thing("Rows", LIST, list(more), interfaces=GROUP), b=Thing("OK", BUTTON))
@@ -309,7 +285,7 @@ async def test_a_long_answer_is_shortened_and_says_so(device: Device) -> None:
         assert len(names(whole)) == 504
 
 
-async def test_extents_are_asked_of_controls_only_that_have_a_place(device: Device) -> None:
+async def test_extents_are_asked_of_controls_only_that_have_a_place(device: DesktopDevice) -> None:
     things = window(["/p"], p=Thing("Page", PANEL, ["/b"], interfaces=("Accessible",)), b=Thing("OK", BUTTON))
     async with program(things) as running:
         for detail in ("brief", "full"):
@@ -318,7 +294,7 @@ async def test_extents_are_asked_of_controls_only_that_have_a_place(device: Devi
         assert ("/p", "GetExtents") not in running.asked
 
 
-async def test_waiting_ends_when_a_control_appears_and_when_it_is_gone(device: Device) -> None:
+async def test_waiting_ends_when_a_control_appears_and_when_it_is_gone(device: DesktopDevice) -> None:
     things = window(["/b"], b=Thing("Done", BUTTON, states=HIDDEN))
     target = {"process_name": "notes", "name": "Done", "timeout": 600}
     async with program(things) as running, asyncio.TaskGroup() as tasks:
@@ -351,7 +327,7 @@ async def looked_again(running: Program, path: str) -> None:
         await twice.wait()
 
 
-async def test_waiting_that_is_over_names_the_nearest(device: Device) -> None:
+async def test_waiting_that_is_over_names_the_nearest(device: DesktopDevice) -> None:
     async with program(menus()):
         late = await device.refused("wait_for_element", process_name="notes", name="OKK", timeout=0)
         assert late.startswith("control_not_found: Nothing appeared")
@@ -367,7 +343,7 @@ async def test_waiting_that_is_over_names_the_nearest(device: Device) -> None:
         assert "role, name or both" in await device.refused("wait_for_element", process_name="notes")
 
 
-async def test_waiting_can_be_cancelled(device: Device) -> None:
+async def test_waiting_can_be_cancelled(device: DesktopDevice) -> None:
     async with program(menus()) as running, asyncio.TaskGroup() as tasks:
         never = device.result("wait_for_element", process_name="notes", name="Never", timeout=600)
         waiting = tasks.create_task(never)
@@ -376,7 +352,9 @@ async def test_waiting_can_be_cancelled(device: Device) -> None:
         assert ((await waiting).error or "").startswith("cancelled: ")
 
 
-async def test_a_program_that_does_not_filter_for_a_while_is_read_child_by_child(device: Device) -> None:
+async def test_a_program_that_does_not_filter_for_a_while_is_read_child_by_child(
+    device: DesktopDevice,
+) -> None:
     things = menus()
     # So are calls answered for a minute that a busy browser has left unanswered.
     for path in (ROOT, "/f"):

@@ -11,17 +11,17 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import psutil
 import pytest
 import pytest_asyncio
 from PIL import Image
 
-from core.aip.messages import Command, Result, ResultStatus
-from core.device import DeviceConfig, Router, build_router
+from core.aip.messages import ResultStatus
+from core.device import DeviceConfig, build_router
 from core.device.desktop.linux import actions, atspi
 from core.tasks import TaskGroupOwner
 from tests.fakes.accessible_session import App, accessible_session, running_app
+from tests.fakes.desktop_device import DesktopDevice, join_session
 from tests.fakes.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -50,29 +50,8 @@ async def app(program: App) -> App:
     return program
 
 
-class Device:
-    """A router in that session, with results checked against what its tools promise."""
-
-    def __init__(self, router: Router) -> None:
-        self.router = router
-        self._infos = {info.tool_name: info for info in router.tools()}
-
-    async def result(self, tool: str, **arguments: Any) -> Result:
-        info = self._infos[tool]
-        command = Command(tool_name=tool, tool_type=info.tool_type, parameters=arguments, call_id="c")
-        return await self.router.run(command, 20)
-
-    async def run(self, tool: str, **arguments: Any) -> Any:
-        result = await self.result(tool, **arguments)
-        assert result.status is ResultStatus.SUCCESS, result.error
-        if tool != "screenshot":
-            jsonschema.validate(result.result, self._infos[tool].output_schema or {})
-        return result.result
-
-    async def refused(self, tool: str, **arguments: Any) -> str:
-        result = await self.result(tool, **arguments)
-        assert result.status is ResultStatus.FAILURE
-        return result.error or ""
+class Device(DesktopDevice):
+    """A device that finds the controls of the program."""
 
     async def control(self, name: str) -> dict[str, Any]:
         """The control with a name, waiting until the program has told the bus about itself."""
@@ -101,10 +80,7 @@ def middle(box: dict[str, int]) -> tuple[int, int]:
 async def device(
     session: dict[str, str], app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Device]:
-    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(key, session[key])
-    for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
-        monkeypatch.delenv(key, raising=False)
+    join_session(monkeypatch, session)
     # On a busy machine our program may think for longer than a person would want to wait.
     monkeypatch.setattr(atspi, "CALL_S", 5.0)
     monkeypatch.setattr(actions, "_ACTION_S", 15.0)

@@ -14,10 +14,10 @@ import pytest
 from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
 from core.batch.models import CellState, RunState
-from core.dispatch.models import Basis, Verdict
+from core.commands.results import Basis, Verdict
 from core.errors import ErrorCode
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console, DeviceChanged, Event
 from core.service.local_console import LocalConsole
 from core.service.service import Service

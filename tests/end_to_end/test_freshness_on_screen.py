@@ -14,10 +14,10 @@ import pytest_asyncio
 from core.aip.messages import Command, ResultStatus
 from core.approvals.models import Approval
 from core.approvals.operator_keys import statement_for
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.device import DeviceConfig, Router, build_router
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home

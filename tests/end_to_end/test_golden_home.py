@@ -1,4 +1,4 @@
-"""The home that an earlier version left opens, verifies and replays; what it knew is known."""
+"""The kept home, of the oldest version whose homes open: it opens, verifies and replays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fakes.remote_device import make_listening_home
 from tests.golden import recordings
 
 
-async def test_a_home_of_an_earlier_version_opens_verifies_and_replays(tmp_path: Path):
+async def test_the_kept_home_opens_verifies_and_replays(tmp_path: Path):
     unpack(recordings.HOME, tmp_path)
     home = make_listening_home(tmp_path / "home")
     service = await Service.open(home)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from core.approvals.grants import GrantTerms, SignedGrant, exact_arguments
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.batch.models import Batch, Run, Step
 from core.errors import Refused
-from core.fleet.models import Risk
 from core.home import Home
 from core.ids import new_id
+from core.models.tools import Risk
+from core.policy.grants import GrantTerms, SignedGrant, exact_arguments
 from core.service.console import Console
 from core.tasks import TaskGroupOwner
 from tests.fakes.desk import choose_channel, next_approval

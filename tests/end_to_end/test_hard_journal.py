@@ -83,12 +83,26 @@ def remove(path: Path) -> None:
     path.unlink()
 
 
+def say_an_earlier_format(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(60)
+        file.write((1).to_bytes(4, "big"))
+
+
+def say_a_later_format(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(60)
+        file.write((3).to_bytes(4, "big"))
+
+
 DAMAGES: list[Callable[[Path], None]] = [
     overwrite_the_beginning,
     empty,
     replace_by_text,
     replace_by_another_database,
     remove,
+    say_an_earlier_format,
+    say_a_later_format,
 ]
 # With its log beside it SQLite can make a cut database whole again, so that is another test.
 CASES = [("closed", truncate), *((how, damage) for how in ("closed", "killed") for damage in DAMAGES)]

@@ -22,13 +22,13 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.errors import ErrorCode
 from core.fleet.models import DeviceSettings
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.models import Answer, Profile
 from core.service.console import Console
 from tests.end_to_end.test_grants import call, grant, runs_unasked
 from tests.fakes.agents import add_agent, set_agent
 from tests.fakes.desk import next_approval
-from tests.fakes.forged_spool import PENS, Pen, append
+from tests.fakes.forged_spool import append
 from tests.fakes.kept_home import copy_of
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run
@@ -115,11 +115,6 @@ def day(_day: Day, tmp_path: Path) -> Day:
     return Day(copy_of(_day.home.path, tmp_path / "home"), _day.entries)
 
 
-@pytest.fixture(params=PENS)
-def pen(request: pytest.FixtureRequest) -> Pen:
-    return PENS[request.param]
-
-
 @asynccontextmanager
 async def started(home: Home) -> AsyncIterator[Console]:
     """The service of a home that was attacked; the journal verifies with it."""
@@ -146,8 +141,8 @@ async def decision(console: Console, device: str = "this-computer") -> Answer:
     return (await console.policy.explain(device, "shell_execute", {"command": "touch x"})).answer
 
 
-async def test_a_signed_policy_that_was_replaced_does_not_come_back(day: Day, pen: Pen, tmp_path: Path):
-    append(day.home, pen, [day.of(Kind.POLICY_SAVED)])
+async def test_a_signed_policy_that_was_replaced_does_not_come_back(day: Day, tmp_path: Path):
+    append(day.home, [day.of(Kind.POLICY_SAVED)])
     day.home.policy.write_text(LAX)
     report = run(day.home, "audit", "verify", "--json")
     assert report.code == 8
@@ -163,23 +158,23 @@ async def test_a_signed_policy_that_was_replaced_does_not_come_back(day: Day, pe
     assert run(day.home, "audit", "verify").code == 0
 
 
-async def test_an_agent_does_not_get_its_first_limits_back(day: Day, pen: Pen):
-    append(day.home, pen, [day.of(Kind.AGENT_ADDED)])
+async def test_an_agent_does_not_get_its_first_limits_back(day: Day):
+    append(day.home, [day.of(Kind.AGENT_ADDED)])
     async with started(day.home) as console:
         [night] = await console.agents.list()
         assert night.settings == TIGHT
         await told(console, day.home, "agent_added")
 
 
-async def test_an_operator_who_was_removed_stays_removed(day: Day, pen: Pen):
-    append(day.home, pen, [day.of(Kind.OPERATOR_REGISTERED, 1)])
+async def test_an_operator_who_was_removed_stays_removed(day: Day):
+    append(day.home, [day.of(Kind.OPERATOR_REGISTERED, 1)])
     async with started(day.home) as console:
         assert [operator.name for operator in (await console.service.state()).operators] == ["anna"]
         await told(console, day.home, "operator_registered")
 
 
-async def test_a_grant_that_is_used_up_and_revoked_lets_nothing_through(day: Day, pen: Pen):
-    append(day.home, pen, [day.of(Kind.GRANT_GIVEN)])
+async def test_a_grant_that_is_used_up_and_revoked_lets_nothing_through(day: Day):
+    append(day.home, [day.of(Kind.GRANT_GIVEN)])
     async with started(day.home) as console:
         [held] = await console.approvals.grants()
         assert held.over
@@ -187,13 +182,13 @@ async def test_a_grant_that_is_used_up_and_revoked_lets_nothing_through(day: Day
         await told(console, day.home, "grant_given")
 
 
-async def test_stop_all_is_not_ended_by_a_line_in_the_spool(day: Day, pen: Pen):
+async def test_stop_all_is_not_ended_by_a_line_in_the_spool(day: Day):
     async with service_process(day.home) as service:
         console = await service.console()
         await console.service.stop_all()
         await console.journal.entries("")
         await service.kill()
-    append(day.home, pen, [NewEntry(kind=Kind.ALL_RESUMED, actor="operator:anna", body={})])
+    append(day.home, [NewEntry(kind=Kind.ALL_RESUMED, actor="operator:anna", body={})])
     async with started(day.home) as console:
         assert (await console.service.state()).stopped
         ended = await console.runs.wait((await call(console, **LINE)).summary.id, PATIENCE_S)
@@ -203,7 +198,7 @@ async def test_stop_all_is_not_ended_by_a_line_in_the_spool(day: Day, pen: Pen):
         await told(console, day.home, "all_resumed")
 
 
-async def test_a_run_that_never_was_is_invented_for_nobody(day: Day, pen: Pen):
+async def test_a_run_that_never_was_is_invented_for_nobody(day: Day):
     async with started(day.home):
         pass
     assert (day.home.path / "journal.spool").read_bytes() == b""
@@ -212,24 +207,24 @@ async def test_a_run_that_never_was_is_invented_for_nobody(day: Day, pen: Pen):
     said = ("get_system_info", "shell_execute"), ('{"info_type":"memory"}', '{"command":"rm -rf /srv"}')
     for old, new in ((read or "", "r-0666"), *said):
         words = [text.replace(old, new) for text in words]
-    append(day.home, pen, [NewEntry.model_validate_json(text) for text in words])
+    append(day.home, [NewEntry.model_validate_json(text) for text in words])
     async with started(day.home) as console:
         assert "r-0666" not in [summary.id for summary in await console.runs.list()]
         assert not (await console.journal.entries("run:r-0666")).entries
         await told(console, day.home, "run_started", "command_sent", "result_recorded")
 
 
-async def test_tags_and_production_stay_as_they_were_signed(day: Day, pen: Pen):
+async def test_tags_and_production_stay_as_they_were_signed(day: Day):
     body: dict[str, Any] = {"tags": ["lab"], "production": False, "agent": ""}
-    append(day.home, pen, [NewEntry(kind=Kind.DEVICE_SET, actor="cli:root", device="prod-1", body=body)])
+    append(day.home, [NewEntry(kind=Kind.DEVICE_SET, actor="cli:root", device="prod-1", body=body)])
     async with started(day.home) as console:
         [found] = await console.devices.match("prod-1")
         assert (found.tags, found.production) == (["prod"], True)
         await told(console, day.home, "device_set")
 
 
-async def test_a_device_that_was_revoked_is_not_paired_again(day: Day, pen: Pen):
-    append(day.home, pen, [day.of(Kind.DEVICE_PAIRED, 1)])
+async def test_a_device_that_was_revoked_is_not_paired_again(day: Day):
+    append(day.home, [day.of(Kind.DEVICE_PAIRED, 1)])
     async with started(day.home) as console:
         rows = json.loads(day.home.devices.read_text())["devices"]
         assert [bool(row.get("revoked_at")) for row in rows if row["name"] == "lost-1"] == [True]

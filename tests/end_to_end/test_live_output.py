@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from core.batch.live_output import OutputChunk
-from core.batch.models import CellState, Run
+from core.batch.models import CellState, OutputChunk, Run
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.patience import PATIENCE_S

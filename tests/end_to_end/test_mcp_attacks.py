@@ -36,7 +36,7 @@ async def test_a_server_cannot_take_the_place_of_a_built_in_tool(tmp_path: Path)
 
 async def test_a_tool_that_claims_to_be_read_only_is_still_a_strangers_to_the_console(tmp_path: Path):
     from core.fleet.contracts import judge
-    from core.fleet.models import Effect, Risk
+    from core.models.tools import Effect, Risk
 
     async with hosted(tmp_path, rogue(tools=["say_typed"])) as built:
         info = built.tool("say_typed")

@@ -13,9 +13,9 @@ import pytest
 from core.approvals.models import Approval
 from core.approvals.operator_keys import create_operator_key, statement_for
 from core.audit.entries import Kind
+from core.commands.request import CommandRequest
+from core.commands.results import Basis, CommandResult, Verdict
 from core.device.config import PinnedOperator
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console

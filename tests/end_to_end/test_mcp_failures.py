@@ -12,8 +12,8 @@ from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.batch.models import CellState
 from core.batch.run_state import cell_state_of
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import Basis
+from core.commands.request import CommandRequest
+from core.commands.results import Basis
 from core.errors import ErrorCode
 from core.home import Home
 from core.service import exit_codes

@@ -12,8 +12,8 @@ import pytest
 from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.request import CommandRequest
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console

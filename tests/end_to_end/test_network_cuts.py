@@ -25,11 +25,12 @@ from core.aip.pairing import decode_pairing, encode_pairing
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.audit.entries import Kind
 from core.batch.models import Cell
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.ids import new_id
+from core.models.devices import Health
 from core.service.console import Console, DeviceChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from mcp import Client
+
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
-from core.batch.models import Batch
+from core.batch.models import Batch, RunState
 from core.cli.output import envelope_json
 from core.errors import ErrorInfo, QuarterdeckError
 from core.home import Home
@@ -141,6 +143,17 @@ async def by_command_line(home: Home, action: Action) -> dict[str, Any]:
     return ended.json
 
 
+async def _ended(client: Client, ticket: str) -> dict[str, Any]:
+    """What `wait_run` answers of a run that has ended."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            value: dict[str, Any] = (
+                await client.call_tool("wait_run", {"ticket": ticket})
+            ).structured_content
+            if value["state"] not in (RunState.RUNNING, RunState.WAITING):
+                return value
+
+
 async def by_gateway(home: Home, action: Action) -> dict[str, Any]:
     """As an agent's program calls: an official MCP client at the gateway."""
     async with in_process(home, (home.path / TOKEN_FILE).read_text()) as client:
@@ -148,9 +161,7 @@ async def by_gateway(home: Home, action: Action) -> dict[str, Any]:
         answer = await client.call_tool("run_commands", {"devices": action.device, "commands": [command]})
         value: dict[str, Any] = answer.structured_content
         if action.answer:
-            value = (
-                await client.call_tool("wait_run", {"ticket": value["ticket"], "seconds": 45})
-            ).structured_content
+            value = await _ended(client, value["ticket"])
         if "error" in value:
             return envelope_json(
                 refused_envelope(action.device, action.tool, ErrorInfo.model_validate(value["error"]))

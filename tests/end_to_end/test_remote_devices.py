@@ -15,11 +15,13 @@ from websockets.exceptions import InvalidStatus
 from core.aip.pairing import decode_pairing
 from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.models import CheckState, DeviceSettings, Health
+from core.fleet.models import CheckState, DeviceSettings
 from core.home import Home
 from core.ids import new_id
+from core.models.devices import Health
 from core.service.console import Console, DeviceForgotten
 from core.service.rpc.client import RemoteConsole
+from core.settings import Settings
 from tests.fakes.agents import add_agent
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home, on_one_machine, paired, stands
@@ -273,8 +275,8 @@ class TestListening:
     async def test_a_new_address_holds_after_a_restart(self, own_service, home):
         console = await own_service.console()
         await console.devices.listen("localhost:0")
-        assert home.settings().listen == "localhost:0"
-        assert home.settings().this_computer == "in-process"
+        assert Settings.read(home.settings).listen == "localhost:0"
+        assert Settings.read(home.settings).this_computer == "in-process"
 
     @pytest.mark.parametrize(
         "address", ["nonsense", "127.0.0.1", "127.0.0.1:70000", "203.0.113.9:0", ":5000"]
@@ -287,7 +289,7 @@ class TestListening:
         assert after.address == before.address
         assert after.url
         assert not after.problem
-        assert service.home.settings().listen == before.address
+        assert Settings.read(service.home.settings).listen == before.address
 
     async def test_beyond_loopback_only_tls_is_spoken_and_the_certificate_is_pinned(
         self, own_service, tmp_path
@@ -335,7 +337,7 @@ async def test_an_agent_changes_nothing_about_devices(own_service, home, client)
                 pytest.fail(f"{method} gave {await getattr(agent.devices, method)(*arguments)}")
             assert [device.name for device in await agent.devices.match("name:lab-1")] == ["lab-1"], method
             assert (home.path / "devices.json").read_bytes() == before, method
-            assert home.settings().listen == "127.0.0.1:0", method
+            assert Settings.read(home.settings).listen == "127.0.0.1:0", method
     finally:
         await agent.close()
 

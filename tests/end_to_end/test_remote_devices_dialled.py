@@ -13,9 +13,10 @@ import pytest_asyncio
 from core.aip.pairing import Pairing, decode_pairing, encode_pairing
 from core.errors import BadInput
 from core.fleet.known_devices import KnownDevice
-from core.fleet.models import CheckState, DeviceSettings, Health
+from core.fleet.models import CheckState, DeviceSettings
 from core.home import Home
 from core.ids import new_id
+from core.models.devices import Health
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.known_devices import dialled, put_trusted
 from tests.fakes.patience import PATIENCE_S

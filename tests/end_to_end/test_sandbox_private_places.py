@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
+from core.aip.contract_digest import contract_digest
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import CommandProof
 from core.aip.messages import Command, Result
 from core.aip.tool_discovery import list_tools
-from core.approvals.grants import GrantTerms, exact_arguments
 from core.approvals.operator_keys import OperatorKey, statement_for
-from core.contract_digest import contract_digest
-from core.fleet.models import Risk
 from core.home import Home
 from core.ids import new_id
+from core.models.tools import Risk
+from core.policy.grants import GrantTerms, exact_arguments
 from tests.fakes.desk import next_approval
 from tests.fakes.device_process import TOKEN, act, device, running_console
 from tests.fakes.plain_user import PlainUser, plain_user, seen_folder, why_there_is_none

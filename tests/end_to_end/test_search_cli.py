@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer
 
 from app.__main__ import COMPLETE
 from core.batch.batch_file import read_batch
 from core.batch.models import flatten
-from core.cli.app import app
+from core.cli.command_table import COMMANDS, command
 from core.cli.completion import VARIABLE
 from core.home import Home
 from tests.fakes.program import environment, make_home, program, run
@@ -97,14 +97,14 @@ def test_the_window_is_not_opened_by_a_shell_that_completes():
     assert COMPLETE == VARIABLE
 
 
-def commands(group: object, path: str = "") -> Iterator[tuple[str, str]]:
-    for name, command in getattr(group, "commands", {}).items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{path} {name}")
+def commands(group: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    for name, one in group.items():
+        if hasattr(one, "commands"):
+            yield from commands(one.commands, f"{path} {name}")
         else:
-            yield f"{path} {name}".strip(), command.epilog or ""
+            yield f"{path} {name}".strip(), one.epilog or ""
 
 
-@pytest.mark.parametrize(("name", "epilog"), list(commands(typer.main.get_command(app))))
+@pytest.mark.parametrize(("name", "epilog"), list(commands({word: command(word) for word in COMMANDS})))
 def test_the_help_of_every_command_has_an_example_of_it(name: str, epilog: str):
     assert f"quarterdeck {name}" in epilog

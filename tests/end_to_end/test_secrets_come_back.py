@@ -23,7 +23,7 @@ import pytest_asyncio
 
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.home import Home
 from core.service.console import ApprovalChanged, DeviceChanged
 from core.service.local_console import LocalConsole, LocalConsoles

@@ -15,7 +15,7 @@ from core.approvals.operator_keys import OperatorKey, statement_for
 from core.audit.entries import Kind
 from core.batch.batch_file import read_batch
 from core.batch.models import CellState, RunState
-from core.dispatch.models import Basis, Verdict
+from core.commands.results import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import DeviceSettings
 from core.home import Home

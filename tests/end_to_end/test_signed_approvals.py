@@ -18,8 +18,8 @@ import pytest
 
 from core.approvals.models import ApprovalState
 from core.approvals.operator_keys import OperatorKey, create_operator_key
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.local_console import LocalConsole
 from core.statements import short_code
 from tests.fakes.altering_proxy import Frame

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from core.approvals.operator_keys import create_operator_key
-from core.dispatch.models import Basis, Verdict
+from core.commands.results import Basis, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.altering_proxy import Frame

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from core.approvals.operator_keys import create_operator_key
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.home import Home
 from core.service.console import DeviceChanged
 from tests.fakes.altering_proxy import Frame, honest

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from core.approvals.operator_keys import create_operator_key
 from core.batch.models import Cell
-from core.dispatch.models import Verdict
-from core.fleet.models import CheckState, Health
+from core.commands.results import Verdict
+from core.fleet.models import CheckState
 from core.home import Home
+from core.models.devices import Health
 from core.service.api.events import CellChanged
 from tests.fakes.bad_line import bad_line
 from tests.fakes.device_process import forked_device

@@ -21,11 +21,11 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey
 from core.batch.models import Run
+from core.commands.results import Basis
 from core.device import DeviceConfig, Router, build_router
-from core.dispatch.models import Basis
 from core.errors import ErrorCode
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.policy.models import Profile
 from core.service.console import Console
 from tests.fakes.accessible_session import accessible_session

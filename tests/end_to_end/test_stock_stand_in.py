@@ -14,8 +14,9 @@ import pytest
 
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
-from core.aip.messages import Command, Result, ToolType
+from core.aip.messages import Command, Result
 from core.errors import DeviceError, ErrorCode
+from core.models.tools import ToolType
 from tests.fakes import stock_client as stand_in
 from tests.fakes.aip_house import House, running_house, soon
 from tests.fakes.patience import PATIENCE_S

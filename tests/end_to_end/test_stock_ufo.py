@@ -16,11 +16,12 @@ import pytest
 
 from core.approvals.operator_keys import OperatorKey
 from core.batch.models import Cell, CellState, RunState
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.dispatch.outcome import STOCK_NULLS
 from core.errors import ErrorCode
-from core.fleet.models import Device, DeviceSettings, Health
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.devices import Device, Health
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.patience import PATIENCE_S

@@ -13,7 +13,7 @@ import pytest
 from core.audit.entries import Kind
 from core.errors import JournalUnavailable
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.service.console import Console
 from core.service.reserve import MARK, SIZE
 from tests.fakes.agents import add_agent

@@ -14,7 +14,7 @@ from core.approvals.models import ApprovalState
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.audit.entries import Kind
 from core.batch.models import Batch, CellState, Run, RunState
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from core.service.console import Console

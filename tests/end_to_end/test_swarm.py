@@ -12,8 +12,8 @@ from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Rollout, Run, Step
 from core.debounce import UPDATES_A_SECOND
 from core.errors import ErrorCode
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import CellChanged, Console, DeviceChanged, Event, Missed, RunChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service

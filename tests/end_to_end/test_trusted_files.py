@@ -11,8 +11,9 @@ from websockets.exceptions import InvalidStatus
 from core.aip.pairing import decode_pairing
 from core.canonical_json import sha256_hex
 from core.errors import ErrorCode
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console
 from tests.fakes.lab_device import FEATURES
 from tests.fakes.patience import PATIENCE_S

@@ -12,10 +12,10 @@ import pytest
 import pytest_asyncio
 
 from core.approvals.models import ApprovalState
-from core.batch.models import Batch, CellState, Run, RunState
-from core.batch.undo_plan import UndoFate, UndoPlan
+from core.batch.models import Batch, CellState, Run, RunState, UndoFate, UndoPlan
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
+from core.models.devices import Health
 from core.policy.models import Answer, Profile
 from core.service.console import Console
 from tests.fakes.agents import add_agent

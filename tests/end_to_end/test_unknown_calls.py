@@ -20,12 +20,12 @@ import pytest
 from core.aip.resumable_link import ResumableLink
 from core.audit.entries import Entry, Kind
 from core.audit.events import LateAnswerReceived
-from core.batch.models import Cell, CellState, Run, RunState
-from core.batch.undo_plan import UndoFate
-from core.dispatch.models import Basis, Verdict
+from core.batch.models import Cell, CellState, Run, RunState, UndoFate
+from core.commands.results import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet import connections
-from core.fleet.models import Health
+from core.models.devices import Health
+from core.next_steps import NO_ANSWER
 from core.service.console import CellChanged, RunChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service
@@ -306,6 +306,7 @@ async def test_what_a_late_answer_tells_can_be_undone(desk: Desk, tmp_path: Path
         await is_unknown(desk, run)
         [cell] = (await desk.console.runs.undo_plan(run)).cells
         assert cell.fate is UndoFate.UNKNOWN
+        assert cell.why.endswith(NO_ANSWER.person)
         desk.proxy.let_in()
         await desk.online()
         await told(desk, run)

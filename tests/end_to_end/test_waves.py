@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 
 from core.batch.models import Batch, Cell, CellState, Run, RunState
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
+from core.models.devices import Health
 from core.service.console import Console
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home, paired, stands

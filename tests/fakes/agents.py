@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from core.approvals.operator_keys import OperatorKey
 from core.home import Home
-from core.policy.agents import PREFIX, Agent, Agents, AgentSettings
+from core.policy.agent_models import PREFIX, Agent, AgentSettings
+from core.policy.agents import Agents
 from core.service.console import AgentChanged, AgentState, Console
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from core.batch.models import Batch, CellState, Run, RunState, RunSummary
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.errors import ErrorCode, ErrorInfo
-from core.policy.agents import AgentSettings, ClientProgram
+from core.policy.agent_models import AgentSettings, ClientProgram
 from core.policy.models import Profile
 from core.service.console import AgentCommand, AgentConnection, AgentTally, CommandFate
 from tests.fakes.approvals_desk import make_approval

@@ -24,8 +24,8 @@ from app.state import AppState, Link
 from app.theme.theme import theme_of
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key
-from core.fleet.models import Effect, Risk
 from core.home import Home
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.service.console import Console
 from core.statements import make_request

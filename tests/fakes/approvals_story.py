@@ -6,7 +6,7 @@ from typing import Any
 
 from core.approvals.models import Approval, Operator
 from core.approvals.preview_models import Preview, Region
-from core.fleet.models import Effect, Risk
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.statements import make_request
 from tests.fakes.bay_count import ledger_png

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.dispatch.arguments import PreparedCall
+from core.commands.arguments import PreparedCall
 from core.dispatch.call_preparer import CallPreparer
 from core.dispatch.redaction import Redactor
-from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
 
 CONTRACT = "c" * 64
 

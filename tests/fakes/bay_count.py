@@ -16,9 +16,9 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, flatten
 from core.canonical_json import digest_of
-from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
+from core.commands.results import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo
-from core.fleet.models import Effect, Risk
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason
 from tests.fakes.console import FakeConsole
 from tests.fakes.journal import stamp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.aip.messages import ResultStatus
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, Step
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 
 TOOL = "get_system_info"
 STEP = "look"

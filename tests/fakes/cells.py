@@ -6,7 +6,7 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.batch.models import Cell, CellState
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 
 
 def cell_with(device: str, step: str, value: Any, state: CellState = CellState.DONE) -> Cell:

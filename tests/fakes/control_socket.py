@@ -13,8 +13,9 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 
 from core.batch.models import Batch, Run, Step
 from core.errors import ErrorCode, Refused
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
 from core.home import Home
+from core.models.devices import Device, Health
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
 from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Console, Event
 from core.service.event_hub import EventHub

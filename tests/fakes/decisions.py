@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from core.batch.models import Step
-from core.fleet.models import Device, Effect, Risk, Tool
+from core.models.devices import Device
+from core.models.tools import Effect, Risk, Tool
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
 
 _RUNS_BELOW = {Profile.OBSERVE: 1, Profile.GUARDED: 1, Profile.TRUSTED: 2, Profile.LOCKDOWN: 0}

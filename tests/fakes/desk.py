@@ -10,8 +10,8 @@ from pathlib import Path
 
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, statement_for
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import ApprovalChanged, Console, DeviceChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service

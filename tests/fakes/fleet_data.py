@@ -8,26 +8,16 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from core.aip.messages import ToolType
 from core.canonical_json import digest_of
-from core.fleet.models import (
-    Contract,
-    Device,
-    Effect,
-    Fact,
-    Health,
-    HealthChange,
-    Refusal,
-    Risk,
-    Source,
-    Tool,
-    Unavailable,
-)
+from core.fleet.models import HealthChange, Refusal
+from core.models.devices import Device, Health
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool, ToolType, Unavailable
 
 CHANGED_KEY = "action::indexer.rebuild"
 NOW = datetime.now(UTC).replace(microsecond=0)
 FINGERPRINT = hashlib.sha256(b"the console's certificate").hexdigest()
 NEXT_FINGERPRINT = hashlib.sha256(b"the next certificate of the console").hexdigest()
+CERTIFICATE_ENDS, NEXT_CERTIFICATE_ENDS = "2031-05-04T08:00:00+00:00", "2056-11-20T08:00:00+00:00"
 
 
 def ago(seconds: float) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.link_server import DeviceLinkServer, token_table
+from core.commands.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.device.client import DeviceClient
 from core.device.in_process import FEATURES, InProcessDevice, Told
-from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.fleet.fleet import ConnectionInfo
 from core.fleet.registration import arrival_of
 from core.home import Home

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.link_server import DeviceLinkServer
-from core.dispatch.channel import WebSocketCommandDispatcher
-from core.dispatch.command_request import CommandRequest
+from core.commands.channel import WebSocketCommandDispatcher
+from core.commands.request import CommandRequest
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.rig import DEVICE, open_rig

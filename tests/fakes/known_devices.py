@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from core.approvals.operator_keys import OperatorKey
 from core.approvals.operators import Operators
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
-from core.changes import Change, ChangeKind
+from core.changes import Change, ChangeKind, Proposal
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.tool_pins import Pins
 from core.home import Home
@@ -15,6 +16,7 @@ from core.service.changes import SignatureHistory
 from core.service.trusted import signed_change
 from core.service.trusted_devices import read_trusted_devices
 from core.tokens import new_token, token_digest
+from tests.fakes.signing import accepted, signed_by
 
 
 def pair(registry: KnownDevices, known: KnownDevice) -> str:
@@ -57,30 +59,20 @@ async def pins_in(home: Home, journal: Journal, operators: Operators) -> Pins:
 
 
 async def put_trusted(home: Home, *devices: KnownDevice) -> None:
-    """Let these be the devices that a new home took over from an earlier version; no service owns it."""
-    key = load_or_create_journal_key(home.keys / "journal.key")
-    journal = await Journal.open(home.path, key, "quarterdeck")
-    entries = [
-        NewEntry(
-            kind=Kind.TRUST_ADOPTED,
-            actor="service",
-            device=known.name,
-            body={"known": known.model_dump(mode="json"), "pins": {}},
-        )
-        for known in devices
-    ]
+    """Let anna have paired these devices, in a home that no service owns."""
+    key = await accepted(home)
+    journal_key = load_or_create_journal_key(home.keys / "journal.key")
+    journal = await Journal.open(home.path, journal_key, "quarterdeck")
+    home_key = journal.public_key.public_bytes_raw().hex()
     try:
-        await journal.append_many([*entries, NewEntry(kind=Kind.TRUST_ADOPTED, actor="service")])
+        await journal.append_many([_pairing(known, key, home_key) for known in devices])
     finally:
         await journal.close()
 
 
-async def pinned_without_claims(home: Home, device: str, digests: dict[str, str]) -> None:
-    """Pin tools, by their keys, as the journal of a version has it that did not record what devices claim."""
-    key = load_or_create_journal_key(home.keys / "journal.key")
-    journal = await Journal.open(home.path, key, "quarterdeck")
-    entry = NewEntry(kind=Kind.CONTRACT_PINNED, actor="service", device=device, body={"tools": digests})
-    try:
-        await journal.append(entry)
-    finally:
-        await journal.close()
+def _pairing(known: KnownDevice, key: OperatorKey, home_key: str) -> NewEntry:
+    after = known.model_dump(mode="json", exclude={"name", "paired_at", "revoked_at"})
+    change = Change(kind=ChangeKind.DEVICE_PAIRED, subject=known.name, after=after)
+    proposal = Proposal(home=home_key, change=change, needs_signature=True)
+    body = {"direction": known.direction, "signed": signed_by(key, proposal).model_dump(mode="json")}
+    return NewEntry(kind=Kind.DEVICE_PAIRED, actor="operator:anna", device=known.name, body=body)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from core.aip.pairing import decode_pairing
-from core.fleet.models import Device, DeviceSettings, Health
+from core.fleet.models import DeviceSettings
+from core.models.devices import Device, Health
 from core.service.console import Console, DeviceChanged
 from tests.fakes.patience import PATIENCE_S
 

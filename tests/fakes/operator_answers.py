@@ -6,12 +6,12 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from core.approvals.grants import GrantTerms, SignedGrant, exact_arguments
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, statement_for
 from core.audit.entries import Kind
-from core.fleet.models import Risk
 from core.ids import new_id
+from core.models.tools import Risk
+from core.policy.grants import GrantTerms, SignedGrant, exact_arguments
 from core.statements import SignedStatement, signed_bytes
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, Rig

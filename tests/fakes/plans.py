@@ -8,10 +8,11 @@ from core.batch.expression_trial import Known
 from core.batch.expressions import DeviceFacts
 from core.batch.models import Batch, Plan, Run, flatten
 from core.batch.planner import Planner
+from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
-from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput
-from core.fleet.models import Device, Tool
+from core.models.devices import Device
+from core.models.tools import Tool
 from core.policy.models import Decision
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 from tests.fakes.decisions import decide_call

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from core.aip.messages import ToolInfo, ToolType
-from core.approvals.grants import GrantBook
+from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
-from core.fleet.models import Device, Health, Risk, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Risk, Tool, ToolType
 from core.policy.engine import PolicyEngine, PolicyQuery
+from core.policy.grant_book import GrantBook
 from core.policy.models import Decision
 from core.policy.policy_file import PolicyFile, parse_policy
 from core.policy.rules import MatchContext

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.approvals.grants import Grant, GrantTerms, scope_words
 from core.canonical_json import sha256_hex
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.constraints import Constraint
+from core.policy.grants import Grant, GrantTerms, scope_words
 from tests.fakes.fleet_data import ago
 
 RULES = """# What may run without asking, and what never may.

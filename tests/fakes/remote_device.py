@@ -11,8 +11,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from core.approvals.operator_keys import OperatorKey
-from core.fleet.models import Device, DeviceSettings, Health
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.devices import Device, Health
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.service import Service

@@ -19,14 +19,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
 from core.aip.messages import Command
-from core.approvals.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
 from core.home import Home
+from core.policy.grant_book import GrantBook
+from core.policy.grants import GrantTerms, SignedGrant, exact_arguments
 from core.statements import SignedStatement, make_request, verify_signature
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig

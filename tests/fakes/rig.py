@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.aip.extensions import CommandOptions
-from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
-from core.approvals.grants import GrantBook
+from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.approvals.operators import Operators
@@ -22,15 +21,17 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.audit.pending_writes import PendingWrites
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import CommandRequest
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.live_secrets import LiveSecrets
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.dispatch.dispatcher import Dispatcher
-from core.dispatch.live_secrets import LiveSecrets
-from core.dispatch.models import CommandResult
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, JournalUnavailable
 from core.fleet.fleet import ConnectionInfo, Fleet
 from core.home import Home
+from core.models.tools import ToolType
+from core.policy.grant_book import GrantBook
 from core.policy.policy_file import read_policy_text
 from core.policy.policy_store import Policy, checked_policy
 from core.tasks import TaskGroupOwner

@@ -11,9 +11,10 @@ from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, Step, flatten
 from core.canonical_json import digest_of
-from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
+from core.commands.results import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, Refused
-from core.fleet.models import Effect, Health, Tool
+from core.models.devices import Health
+from core.models.tools import Effect, Tool
 from core.policy.models import Answer, Decision
 from core.service.console import CellChanged, RunChanged
 from core.statements import make_request

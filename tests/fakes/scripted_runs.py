@@ -16,10 +16,10 @@ from core.batch.execution import Environment
 from core.batch.expressions import DeviceFacts
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
-from core.dispatch.command_request import CommandRequest, Stage
-from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
+from core.commands.request import CommandRequest, Stage
+from core.commands.results import Basis, CommandResult, CommandStage, Verdict
 from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
-from core.fleet.models import Effect, Risk
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.tasks import TaskGroupOwner
 from tests.fakes.patience import PATIENCE_S

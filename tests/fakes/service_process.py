@@ -18,8 +18,8 @@ from typing import cast
 import psutil
 
 from core.errors import ErrorCode, ErrorInfo, ServiceError
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console, DeviceChanged, Event
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.patience import PATIENCE_S

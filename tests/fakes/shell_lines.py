@@ -8,7 +8,7 @@ None of these is ever run. Keep them in this file: a here-document or a command 
 
 from __future__ import annotations
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 
 LOW, MEDIUM, HIGH, CRITICAL = Risk.LOW, Risk.MEDIUM, Risk.HIGH, Risk.CRITICAL
 

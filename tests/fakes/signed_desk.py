@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.approvals.operator_keys import OperatorKey
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
-from core.fleet.models import Device as KnownDevice
-from core.fleet.models import Health
 from core.home import Home
 from core.ids import new_id
+from core.models.devices import Device as KnownDevice
+from core.models.devices import Health
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.altering_proxy import AlteringProxy, Frame, altering_proxy, honest

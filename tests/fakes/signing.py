@@ -21,7 +21,7 @@ from core.changes import Change, ChangeKind, Proposal, SignedChange, change_stat
 from core.device.config import DeviceConfig
 from core.errors import QuarterdeckError
 from core.fleet.models import DeviceSettings
-from core.home import Home, Settings
+from core.home import Home
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.policy.policy_store import text_digest
@@ -30,6 +30,7 @@ from core.service.console import Console, Event
 from core.service.held_settings import loosening_settings, readable_device_config
 from core.service.trusted import POLICY_SUBJECT, SETTINGS_SUBJECT, policy_change
 from core.service.wishes import NEXT_CERTIFICATE
+from core.settings import Settings
 
 Wish = tuple[Change, str]
 
@@ -77,7 +78,7 @@ async def accepted(home: Home, policy: str = "", **settings: Any) -> OperatorKey
             signed = signed_by(key, proposal).model_dump(mode="json")
             body = {"text": blob, "policy_pin": text_digest(policy), "signed": signed}
             entries.append(NewEntry(kind=Kind.POLICY_SAVED, actor="cli:test", body=body, blobs=[blob]))
-        after = {**loosening_settings(home.settings(), readable_device_config(home)), **settings}
+        after = {**loosening_settings(Settings.read(home.settings), readable_device_config(home)), **settings}
         if after != loosening_settings(Settings(), DeviceConfig()):
             change = Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after)
             proposal = Proposal(home=home_key, change=change, needs_signature=True)
@@ -174,7 +175,7 @@ class _Signing(Console):
         if name == "accept_policy":
             return _policy((await self._console.policy.text()).text)
         if name == "accept_settings":
-            after = loosening_settings(self._home.settings(), readable_device_config(self._home))
+            after = loosening_settings(Settings.read(self._home.settings), readable_device_config(self._home))
             return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after), ""
         if name == "remove_operator":
             operators = (await self._console.service.state()).operators

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from core.aip.contract_digest import contract_digest
 from core.aip.extensions import CommandOptions
 from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result
 from core.approvals.operator_keys import OperatorKey, create_operator_key
-from core.contract_digest import contract_digest
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import PinnedOperator
 from core.device.tool import Contract, Tool, object_schema, text

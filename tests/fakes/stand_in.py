@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from core.approvals.grants import SignedGrant
 from core.approvals.models import Approval, Operator
 from core.batch.models import Run
-from core.fleet.models import Risk
 from core.home import Home
+from core.models.tools import Risk
+from core.policy.grants import SignedGrant
 from core.statements import Request, SignedStatement, make_request
 from tests.fakes.control_socket import HERE, FakeHost, serving, tool
 from tests.fakes.runs import FakeRuns

@@ -13,7 +13,7 @@ from core.approvals.models import Operator
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, flatten
 from core.canonical_json import digest_of
-from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
+from core.commands.results import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from tests.fakes.bay_count import add_bay_count
 from tests.fakes.console import FakeConsole

@@ -30,7 +30,7 @@ from websockets.exceptions import ConnectionClosed
 
 from core.fleet.known_devices import KnownDevice
 from core.home import Home
-from core.ids import now_stamp, now_utc
+from core.ids import now_stamp
 from core.tasks import TaskGroupOwner
 from core.tokens import new_token, token_digest
 from tests.fakes.known_devices import put_trusted
@@ -262,7 +262,7 @@ async def pair_swarm(home: Home, count: int, tokens: Path) -> None:
     await put_trusted(
         home,
         *(
-            KnownDevice(name=name, tags=["swarm"], token_sha256=token_digest(token), paired_at=now_utc())
+            KnownDevice(name=name, tags=["swarm"], token_sha256=token_digest(token))
             for name, token in given.items()
         ),
     )

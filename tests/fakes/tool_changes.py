@@ -6,7 +6,7 @@ from typing import Any
 
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import judge
-from core.fleet.models import Contract, Tool
+from core.models.tools import Contract, Tool
 
 _FIELDS = (
     "tool_key tool_name tool_type namespace title description input_schema output_schema annotations".split()

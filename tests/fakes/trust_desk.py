@@ -25,8 +25,10 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, NewEntry
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange, change_statement
-from core.fleet.models import DeviceSettings, Health, Tool
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.devices import Health
+from core.models.tools import Tool
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.service import Service

@@ -326,6 +326,9 @@ def _build_once() -> None:
         typer = importlib.import_module("typer.main")
         command = typer.get_command(cli.app)
         typer.get_command = lambda _: command
+        table = importlib.import_module("core.cli.command_table")
+        for word in table.COMMANDS:
+            table.command(word)
 
 
 def end(code: int) -> None:

@@ -23,19 +23,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.aip.extensions import FEATURES
 from core.aip.pairing import decode_pairing, encode_pairing
-from core.approvals.grants import GrantTerms, exact_arguments
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.journal import Journal
-from core.batch.expression_trial import AskedExpression
-from core.batch.models import Batch, Run
+from core.batch.models import AskedExpression, Batch, Run
 from core.changes import Change, ChangeKind
 from core.errors import QuarterdeckError
-from core.fleet.models import DeviceSettings, Health, Risk
+from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.ids import new_id
-from core.policy.agents import AgentSettings
+from core.models.devices import Health
+from core.models.tools import Risk
+from core.policy.agent_models import AgentSettings
+from core.policy.grants import GrantTerms, exact_arguments
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.policy.policy_store import text_digest
@@ -446,7 +447,7 @@ async def journal(play: Play, console: Console) -> None:
     await console.journal.numbers("kind:command_refused")
     await console.journal.histogram("", 2)
     await console.journal.facets("tool")
-    await console.journal.prove(1)
+    await console.journal.prove(3)
     await console.journal.timeline(around=first.seq)
     await console.policy.backtest(POLICY)
     for blob in [

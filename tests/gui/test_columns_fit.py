@@ -17,7 +17,7 @@ from app.screens.replay.screen import ReplayScreen
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenDevice, OpenEntry, OpenQuery, OpenSection
 from app.theme.theme import Theme
-from core.policy.policy_check import ExampleResult, PolicyCheck, PolicyProblem
+from core.policy.models import ExampleResult, PolicyCheck, PolicyProblem
 from tests.fakes.agents_story import add_agents
 from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import FakeConsole

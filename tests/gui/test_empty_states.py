@@ -24,7 +24,7 @@ from app.screens.targets import OpenAgent, OpenDevice, OpenQuery, OpenRun, OpenS
 from app.theme.theme import Theme
 from app.widgets.buttons import Button
 from app.widgets.empty_state import ContentOrEmpty, EmptyState
-from core.policy.policy_check import PolicyCheck
+from core.policy.models import PolicyCheck
 from tests.fakes.agents_story import TESTER, add_agents
 from tests.fakes.approvals_desk import make_approval
 from tests.fakes.batch_screen import batch_of, risky, sheet_of

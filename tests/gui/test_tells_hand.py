@@ -27,7 +27,7 @@ from app.widgets.fields import TextField
 from app.widgets.input_origin import InputOriginShortcut
 from app.widgets.labels import Link
 from app.x11_input import SentInputFilter, X11Source
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from tests.fakes.hand import press_button
 
 

@@ -63,7 +63,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}store.py",
-        "    if kept is not None and kept.count != count:\n",
+        "    if head.kept.count != count:\n",
         "    if False:\n",
         "a journal that lost a checkpoint is opened",
         _STORE,
@@ -238,8 +238,8 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}spool.py",
-        "    return key is None or key.wrote(whole.mac, whole.covered, whole.record.parts)\n",
-        "    return True\n",
+        "            if key is None or key.wrote(whole.mac, whole.covered, whole.record.parts):\n",
+        "            if True:\n",
         "another program's record in the spool becomes an entry",
         _SPOOL,
     ),
@@ -273,8 +273,8 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}spool_recovery.py",
-        "        check_known(known, head.note, head.checkpoint, database, damage)\n",
-        "        pass\n",
+        "    check_known(known, head.note, head.checkpoint, database, log.damage(log_path(database).name))\n",
+        "    pass\n",
         "SQLite's silent return to an older state is not noticed",
         (*_HEAD, f"{_UNIT}test_wal.py"),
     ),

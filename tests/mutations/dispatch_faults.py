@@ -5,8 +5,10 @@ from __future__ import annotations
 from tests.mutations.faults import Fault
 
 _AT = "core/dispatch/"
+_COMMANDS = "core/commands/"
 _UNIT = "tests/unit/dispatch/"
-_PERMITS = (f"{_UNIT}test_permits.py",)
+_UNIT_COMMANDS = "tests/unit/commands/"
+_PERMITS = (f"{_UNIT_COMMANDS}test_permits.py",)
 _STAGES = (f"{_UNIT}test_stages.py",)
 _EVIDENCE = (f"{_UNIT}test_evidence.py", f"{_UNIT}test_freshness.py", f"{_UNIT}test_card_views.py")
 _WAITING = (
@@ -19,7 +21,7 @@ _WAITING = (
     f"{_UNIT}test_evidence.py",
 )
 _SECRETS = (
-    f"{_UNIT}test_live_secrets.py",
+    f"{_UNIT_COMMANDS}test_live_secrets.py",
     f"{_UNIT}test_masking.py",
     f"{_UNIT}test_secrets_everywhere.py",
     f"{_UNIT}test_own_words.py",
@@ -34,42 +36,42 @@ _OUTCOMES = (f"{_UNIT}test_outcomes.py", f"{_UNIT}test_answers.py")
 
 FAULTS = [
     Fault(
-        f"{_AT}permit.py",
+        f"{_COMMANDS}permit.py",
         "self._live.pop(permit.word, None) if isinstance(permit, Permit) else None",
         "self._live.get(permit.word) if isinstance(permit, Permit) else None",
         "a permit is redeemed twice",
         _PERMITS,
     ),
     Fault(
-        f"{_AT}permit.py",
+        f"{_COMMANDS}permit.py",
         "        if self._closed:\n",
         "        if False:\n",
         "a permit minted while everything is stopped is redeemed",
         _PERMITS,
     ),
     Fault(
-        f"{_AT}permit.py",
+        f"{_COMMANDS}permit.py",
         'payload != terms.payload or command.digest not in {"", terms.digest}',
         'command.digest not in {"", terms.digest}',
         "other arguments leave under a permit",
         _PERMITS,
     ),
     Fault(
-        f"{_AT}permit.py",
+        f"{_COMMANDS}permit.py",
         'payload != terms.payload or command.digest not in {"", terms.digest}',
         "payload != terms.payload",
         "the digest of another request leaves under a permit",
         _PERMITS,
     ),
     Fault(
-        f"{_AT}permit.py",
+        f"{_COMMANDS}permit.py",
         "        if halted:\n            self._live.clear()\n",
         "",
         "permits from before a stop are redeemed after it",
         _PERMITS,
     ),
     Fault(
-        f"{_AT}permit.py",
+        f"{_COMMANDS}permit.py",
         "        terms.before_sending()\n",
         "",
         "the last check is skipped and the sending is not recorded",
@@ -315,7 +317,7 @@ FAULTS = [
         _ARGUMENTS,
     ),
     Fault(
-        f"{_AT}arguments.py",
+        f"{_COMMANDS}arguments.py",
         "self.tool, self.arguments.sent, home, marks=self.arguments.marks",
         "self.tool, self.arguments.shown, home",
         "a secret argument is judged by what is shown of it",
@@ -323,7 +325,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}redaction.py",
-        "        if holds_secret(here)\n",
+        "        if holds_stand_in(here)\n",
         "        if False\n",
         "an error about a secret argument quotes it",
         (f"{_UNIT}test_masking.py", f"{_UNIT}test_arguments.py", *_SECRETS),
@@ -470,7 +472,7 @@ FAULTS = [
         ("tests/unit/aip/test_blobs.py", *_SECRETS, f"{_UNIT}test_outcomes.py"),
     ),
     Fault(
-        f"{_AT}live_secrets.py",
+        f"{_COMMANDS}live_secrets.py",
         "            for key in _keys(device, run):\n",
         "            for key in _keys(device, None):\n",
         "a secret of a run is shown when another device of the run repeats it",
@@ -484,7 +486,7 @@ FAULTS = [
         (f"{_UNIT}test_late_answers.py",),
     ),
     Fault(
-        f"{_AT}channel.py",
+        f"{_COMMANDS}channel.py",
         "            if any(result.status is ResultStatus.FAILURE for result in results):\n",
         "            if False:\n",
         "commands after a failed one of the same frame are run",

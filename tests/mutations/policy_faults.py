@@ -42,7 +42,7 @@ FAULTS = [
         (f"{_UNIT}test_agents.py",),
     ),
     Fault(
-        f"{_AT}agents.py",
+        f"{_AT}agent_models.py",
         "[escape_hidden(text, keep_lines=False).strip() for text in cut]",
         "[text.strip() for text in cut]",
         "a program's name hides characters",
@@ -407,7 +407,7 @@ FAULTS = [
         _STORE,
     ),
     Fault(
-        f"{_AT}loosening.py",
+        f"{_AT}profiles.py",
         "    Profile.OBSERVE: frozenset({Profile.OBSERVE}),\n",
         "    Profile.OBSERVE: frozenset({Profile.OBSERVE, Profile.LOCKDOWN}),\n",
         "going from observe to lockdown needs no signature",

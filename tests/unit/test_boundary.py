@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -38,6 +39,29 @@ def test_no_module_leads_back_to_itself_by_its_imports():
     ).prepare()
 
 
+@pytest.fixture(scope="module")
+def layers() -> set[str]:
+    """The modules to which the contract about packages gives a place."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    [contract] = [one for one in contracts if one["name"] == "no arrow between packages runs back up"]
+    return {name.strip() for layer in contract["layers"] for name in layer.split("|")}
+
+
+def test_every_package_has_a_place_in_the_order_of_packages(layers: set[str]):
+    packages = {f"core.{path.parent.name}" for path in (ROOT / "core").glob("*/__init__.py")}
+    without_code = {f"core.{path.parent.name}" for path in (ROOT / "core").glob("*/*.py")} - packages
+    assert packages - layers == set()
+    assert without_code == set(), "a folder of modules is a package"
+
+
+def test_the_modules_at_the_root_stand_below_every_package(layers: set[str]):
+    graph = grimp.build_graph("core")
+    roots = {f"core.{path.stem}" for path in (ROOT / "core").glob("*.py")} - {"core.__init__"} - layers
+    imports = {name: graph.find_modules_directly_imported_by(name) - roots for name in roots}
+    assert {name: found for name, found in imports.items() if found} == {}
+
+
 def loaded_with(*modules: str) -> set[str]:
     """Every module that a process has loaded once it has imported these."""
     code = f"import sys, {', '.join(modules)}; print(*sys.modules, sep='\\n')"
@@ -60,7 +84,18 @@ def loaded_by_a_command() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "heavy", ["core.audit", "core.dispatch", "core.service", "jsonschema.cli", "typer", "rich", "PIL"]
+    "heavy",
+    [
+        "core.audit",
+        "core.commands",
+        "core.dispatch",
+        "core.policy",
+        "core.service",
+        "jsonschema.cli",
+        "typer",
+        "rich",
+        "PIL",
+    ],
 )
 def test_the_device_client_does_not_load_the_console(loaded_by_the_device: set[str], heavy: str):
     assert heavy not in loaded_by_the_device

@@ -191,29 +191,6 @@ class TestNames:
             Home(tmp_path / "file").create()
 
 
-class TestSettings:
-    @pytest.mark.parametrize(
-        ("text", "named"),
-        [
-            ("this_computer = ", "settings.toml"),
-            ('this_computer = "moon"', "this_computer"),
-            ("approval_expiry = -1", "approval_expiry"),
-            ("approval_expiry = nan", "approval_expiry"),
-            ('surprise = "key"', "surprise"),
-            ("this_computer_tags = 7", "this_computer_tags"),
-        ],
-    )
-    def test_what_is_wrong_is_named(self, home, text, named):
-        (home.path / "settings.toml").write_text(text + "\n")
-        with pytest.raises(BadInput, match=named):
-            home.settings()
-
-    def test_bytes_that_are_no_text_are_said_so(self, home):
-        (home.path / "settings.toml").write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(BadInput, match="cannot be read"):
-            home.settings()
-
-
 class TestWindows:
     def test_the_home_s_lock_works_there_too(self, home, monkeypatch):
         windows = files_on_windows(monkeypatch)

@@ -1,4 +1,4 @@
-"""No refusal tells a person to read a rule where no rule is named: each has a next step that fits."""
+"""The next step of an error fits its cause and its reader: a person, or an agent."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import pytest
 import app
 import core
 from core.aip.frames import read_error_text
-from core.errors import ADVICE, ErrorCode, Refused
-from core.fleet.models import Effect
+from core.commands.results import Basis, CommandResult
+from core.dispatch.outcome import not_known
+from core.errors import ADVICE, ErrorCode, ErrorInfo, Refused
 from core.fleet.paired_machines import PairedMachines
+from core.models.tools import Effect
+from core.next_steps import DENIED_BY_PEER, DENIED_BY_PROFILE, DENIED_BY_RULE, for_an_agent
 from core.policy.models import Answer, Decision, Profile, Reason, Risk, RuleHit
 from core.policy.refusal import refusal
+from core.statements import Request
 
 ROOTS = [Path(package.__file__ or "").parent for package in (core, app)]
 
@@ -77,3 +81,64 @@ def test_a_machine_that_is_held_is_accepted_or_paired() -> None:
 
 def machine(identity: str) -> dict[str, object]:
     return {"quarterdeck": {"identity": identity}}
+
+
+def unknown(basis: Basis, effect: Effect = Effect.CHANGE) -> CommandResult:
+    decision = denied().model_copy(update={"answer": Answer.ALLOW, "effect": effect})
+    return not_known(request(), decision, basis, "The link broke", 1.0)
+
+
+def request() -> Request:
+    return Request(
+        device="d1",
+        tool_key="write_file",
+        tool_name="write_file",
+        tool_type="action",
+        contract="0" * 64,
+        namespace="quarterdeck",
+        parameters={},
+        call_id="c1",
+        digest="0" * 64,
+    )
+
+
+UNKNOWN = (Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.DEVICE_DOES_NOT_KNOW)
+
+
+def test_an_unknown_outcome_has_the_next_step_of_its_cause() -> None:
+    steps = [unknown(basis).error for basis in UNKNOWN]
+    assert all(error is not None and error.next for error in steps)
+    assert len({error.next for error in steps if error is not None}) == len(UNKNOWN)
+
+
+@pytest.mark.parametrize("basis", UNKNOWN)
+def test_a_read_without_a_known_outcome_does_not_send_a_person_to_the_device(basis: Basis) -> None:
+    error = unknown(basis, Effect.OBSERVE).error
+    assert error is not None
+    assert error.code is not ErrorCode.OUTCOME_UNKNOWN
+    assert "before you run this again" not in error.next
+
+
+def test_an_agent_is_never_told_to_change_the_policy() -> None:
+    for step in (DENIED_BY_RULE, DENIED_BY_PROFILE):
+        told = for_an_agent(ErrorCode.DENIED_BY_POLICY, step.person)
+        assert told.endswith("Do not try it by another way.")
+        assert "hange the p" not in told
+
+
+def test_an_agent_is_told_the_step_that_fits_the_cause_and_not_only_the_code() -> None:
+    assert for_an_agent(ErrorCode.DENIED_BY_POLICY, "Wait for its end.") == "Wait for its end."
+    assert "policy" not in for_an_agent(ErrorCode.DENIED_BY_POLICY, DENIED_BY_PEER.person)
+    assert "search_tools" in for_an_agent(ErrorCode.UNKNOWN_TOOL, ADVICE[ErrorCode.UNKNOWN_TOOL].next_step)
+
+
+def test_an_agent_is_not_told_what_only_an_operator_can_do() -> None:
+    told = for_an_agent(ErrorCode.SIGNATURE_REQUIRED, "Sign it: quarterdeck policy accept.")
+    assert told == "Only an operator can do this."
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_every_error_has_a_step_for_an_agent_that_names_no_command_of_the_terminal(code: ErrorCode) -> None:
+    told = for_an_agent(code, ErrorInfo.of(code, "").next)
+    assert told
+    assert "quarterdeck " not in told

@@ -15,21 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.aip.messages import Command, Result, ResultStatus
-from core.approvals.grants import exact_arguments
 from core.approvals.operator_keys import statement_for
 from core.approvals.suggestions import helpers_for
+from core.commands.channel import LocalCommandDispatcher
 from core.controls import PROGRAM_NAMES, program_of, programs_named, search_for
 from core.device.desktop.interface import NoDesktop
 from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tools import applications, ui
-from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, ErrorCode
 from core.fleet.fleet import ConnectionInfo
-from core.fleet.models import Risk
 from core.home import Home
+from core.models.tools import Risk
 from core.policy.analysis import summaries
 from core.policy.analysis.arguments import findings_in_value
+from core.policy.grants import exact_arguments
 from core.policy.models import Answer
 from core.policy.rule_index import RuleIndex
 from core.policy.rules import Rule

@@ -9,6 +9,7 @@ import pytest
 from core.errors import BadInput
 from core.home import Home
 from core.secret_rule import KNOWN_NAMES, SecretNames
+from core.settings import Settings
 
 SECRET = """
 password db_password dbPassword PGPASSWORD MYSQL_PWD pwd passwd passwd2 userpwd pass passphrase passcode
@@ -94,8 +95,8 @@ class TestAdded:
         home = Home(tmp_path).create()
         settings = tmp_path / "settings.toml"
         settings.write_text('secret_names = ["badge", "*_nonce"]\n')
-        assert home.settings().secret_names == ["badge", "*_nonce"]
+        assert Settings.read(home.settings).secret_names == ["badge", "*_nonce"]
         for wrong in ('["*"]', '["a*"]', '[""]', '["??"]', '"badge"', "[1]", '["' + "x" * 201 + '"]'):
             settings.write_text(f"secret_names = {wrong}\n")
             with pytest.raises(BadInput, match="secret_names"):
-                home.settings()
+                Settings.read(home.settings)

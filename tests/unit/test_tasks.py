@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from core.tasks import Throttle
+from core import tasks
+from core.tasks import Throttle, in_turns
 from tests.fakes.turns import Turns
 
 AT_A_TIME = 4
@@ -54,3 +55,12 @@ async def test_a_task_that_is_cancelled_while_it_waits_holds_up_no_other(throttl
         for number in range(AT_A_TIME, 16):
             tasks[number].cancel()
     assert went_on == [0, 1, 2, 3, 16, 17, 18, 19]
+
+
+@pytest.mark.parametrize(("turn_s", "turns"), [(0.0, 5), (60.0, 0)])
+async def test_long_work_on_the_loop_lets_others_go_on(monkeypatch, turn_s: float, turns: int) -> None:
+    monkeypatch.setattr(tasks, "TURN_S", turn_s)
+    counted = Turns()
+    assert [value async for value in in_turns(iter(range(5)))] == [0, 1, 2, 3, 4]
+    assert counted.count == turns
+    counted.close()

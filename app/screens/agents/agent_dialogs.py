@@ -25,7 +25,7 @@ from app.widgets.layouts import vbox
 from core.batch.models import RunSummary
 from core.errors import QuarterdeckError
 from core.home import OPERATOR_NAME
-from core.policy.agents import AgentSettings, NewAgent
+from core.policy.agent_models import AgentSettings, NewAgent
 from core.service.console import AgentState
 from core.service.wishes import agent_added, agent_set
 

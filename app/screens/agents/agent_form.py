@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QWidget
 from app.widgets.fields import DropDown, Field, TextField
 from app.widgets.layouts import hbox, vbox
 from core.errors import BadInput
-from core.fleet.filter import LONGEST
-from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, AgentSettings, parse_targets
+from core.models.device_filter import LONGEST
+from core.policy.agent_models import MOST_A_MINUTE, MOST_WAITING, AgentSettings, parse_targets
 from core.policy.models import Profile
 
 _PROFILES = {

@@ -16,7 +16,7 @@ from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import problem_text
-from app.theme.status_styles import StateLook
+from app.theme.state_looks import StateLook
 from app.widgets.action import Action
 from app.widgets.action_buttons import ActionButton
 from app.widgets.badges import StateBadge
@@ -25,7 +25,7 @@ from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from core.errors import QuarterdeckError
-from core.policy.agents import Agent
+from core.policy.agent_models import Agent
 from core.service.console import AgentState
 from core.service.wishes import agent_set
 

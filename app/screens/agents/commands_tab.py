@@ -13,7 +13,7 @@ from app.screens.screen import Navigator
 from app.screens.targets import OpenQuery, OpenRun
 from app.service_client import ConsoleLink
 from app.text import count_words, milliseconds, one_line
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.widgets.badges import StateBadge
 from app.widgets.code_view import CodeView
 from app.widgets.empty_state import ContentOrEmpty
@@ -24,7 +24,7 @@ from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import SectionHead
 from core.errors import QuarterdeckError
-from core.policy.agents import PREFIX
+from core.policy.agent_models import PREFIX
 from core.service.console import AgentCommand, AgentCommandPage, CommandFate
 
 PAGE = 50

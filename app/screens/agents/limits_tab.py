@@ -14,7 +14,7 @@ from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.property_list import Property, PropertyList, show_facts
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea
-from core.policy.agents import targets_words
+from core.policy.agent_models import targets_words
 from core.service.console import AgentState
 
 

@@ -25,7 +25,7 @@ from app.widgets.labels import separator, set_surface
 from app.widgets.layouts import hbox, vbox
 from app.widgets.master_detail import MasterDetail
 from app.widgets.section import ScreenHead
-from core.policy.agents import PREFIX
+from core.policy.agent_models import PREFIX
 from core.service.console import AgentTally
 
 COUNT_AGAIN_MS = 1500

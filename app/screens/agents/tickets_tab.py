@@ -16,7 +16,7 @@ from app.text import one_line
 from app.widgets.buttons import Button
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.layouts import STRETCH, hbox, vbox
-from core.policy.agents import PREFIX
+from core.policy.agent_models import PREFIX
 
 _NO_TICKET = "Choose a ticket first."
 

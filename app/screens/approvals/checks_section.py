@@ -18,7 +18,7 @@ from app.widgets.image_view import ImageView
 from app.widgets.labels import Label
 from app.widgets.section import Card, Section, SectionHead
 from core.approvals.preview_models import Helper
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
 from core.ids import now_utc
 

@@ -14,7 +14,7 @@ from app.widgets.labels import ElidedLabel, Label, Link, separator, set_surface
 from app.widgets.layouts import hbox, vbox
 from app.widgets.util import clear_layout
 from core.approvals.models import Approval, ApprovalState
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 
 MOST_SHOWN = 8
 MOST_KEPT = 200

@@ -12,7 +12,7 @@ from core.approvals.answering_rules import check_may_approve
 from core.approvals.models import Approval, ApprovalState
 from core.batch.questions import is_question
 from core.errors import Refused
-from core.fleet.models import Risk
+from core.models.tools import Risk
 
 STATE_WORDS = {
     ApprovalState.WAITING: "waiting",

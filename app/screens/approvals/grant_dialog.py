@@ -34,10 +34,10 @@ from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.layouts import hbox, vbox
 from app.widgets.section import Card, Section
 from app.widgets.util import ScrollArea
-from core.approvals.grants import FEW_USES, GrantTerms
 from core.approvals.models import Approval
 from core.commitments import is_stand_in, readable
 from core.errors import BadInput
+from core.policy.grants import FEW_USES, GrantTerms
 from core.text import shorten_middle
 
 WIDTH = 880

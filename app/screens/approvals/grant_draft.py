@@ -15,11 +15,12 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from core.approvals.answering_rules import grant_may_answer
-from core.approvals.grants import ANY, GrantTerms, limits_fault, scope_words, uncovered_request, usual_limits
 from core.approvals.models import Approval
 from core.errors import BadInput
 from core.ids import new_id
 from core.policy.constraints import Constraint
+from core.policy.grant_scope import uncovered_request
+from core.policy.grants import ANY, GrantTerms, limits_fault, scope_words, usual_limits
 
 # What a grant may name.
 MOST_DEVICES = 100

@@ -12,9 +12,9 @@ from app.screens.approvals.request_view import RequestView
 from app.service_client import ConsoleLink
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
-from core.policy.analysis.built_in_tools import SCREENSHOT
+from core.models.tool_names import SCREENSHOT
 from core.service.console import Console
 
 

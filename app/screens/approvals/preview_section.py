@@ -26,7 +26,8 @@ from app.widgets.text_diff import FileDiff, diff_of, shows_all_of
 from core.approvals.models import Approval
 from core.approvals.preview_models import Preview
 from core.errors import QuarterdeckError
-from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, CLOSE_APPLICATION, SCREEN_TARGETS
+from core.models.tool_names import CLOSE_APPLICATION
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SCREEN_TARGETS
 from core.service.console import Console
 
 FILE_TOOLS = tuple(name for name, tool in BUILT_IN_TOOLS.items() if tool.writes_files)

@@ -16,7 +16,7 @@ from app.screens.approvals.request_payload import MASK_SHOWN
 from core.approvals.models import Approval
 from core.commitments import SECRET_MARK, readable
 from core.filter_language import Filter, Language
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.text import escape_hidden
 
 EXAMPLE = "risk:high device:lab-*"

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.items.filter_edit import FilterEdit
 from app.screens.approvals.decision_stats import DecisionStats
+from app.screens.approvals.queue_cards import QueueModel
 from app.screens.approvals.queue_filter import EXAMPLE, QueueFilter
-from app.screens.approvals.queue_model import QueueModel
 from app.screens.approvals.queue_view import QueueView
 from app.screens.approvals.request_groups import Group, RequestGroups
 from app.screens.approvals.text import TimeLeft
@@ -22,7 +22,7 @@ from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.section import ScreenHead
 from app.widgets.shortcut_label import ShortcutLabel
 from core.approvals.models import Approval, ApprovalState
-from core.fleet.models import Risk
+from core.models.tools import Risk
 
 
 class QueuePane(QWidget):

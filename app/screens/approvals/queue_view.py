@@ -12,7 +12,7 @@ from app.items.item_view import ENTER, ItemDelegate, ItemView
 from app.items.keyed_model import ITEM_ROLE, Index
 from app.records.asker import asker_words
 from app.screens.approvals.question_section import question_of
-from app.screens.approvals.queue_model import QueueCard, QueueModel, needs_words
+from app.screens.approvals.queue_cards import QueueCard, QueueModel, needs_words
 from app.screens.approvals.text import TimeLeft, clock_words
 from app.text import one_line
 from app.theme.shapes import paint_glyph

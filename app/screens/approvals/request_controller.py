@@ -36,12 +36,12 @@ from app.text import one_line
 from app.widgets.action import Action
 from app.widgets.banner import BannerKind
 from app.widgets.layouts import vbox
-from core.approvals.grants import GrantTerms, SignedGrant
 from core.approvals.models import Approval, ApprovalState
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
-from core.fleet.models import Contract, Tool
-from core.policy.agents import PREFIX
+from core.models.tools import Contract, Tool
+from core.policy.agent_models import PREFIX
+from core.policy.grants import GrantTerms, SignedGrant
 from core.service.console import CommandRecord
 from core.statements import SignedStatement
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.approvals.models import Approval
-from core.fleet.models import Risk
+from core.models.tools import Risk
 
 _ENDS_IN_NUMBER = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
 

@@ -16,7 +16,7 @@ from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.layouts import STRETCH, vbox
 from core.approvals.models import Approval, ApprovalState
-from core.fleet.models import Risk
+from core.models.tools import Risk
 
 SOON_S = 60.0
 _AFTER_TOOL = 3

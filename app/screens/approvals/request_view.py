@@ -32,8 +32,9 @@ from app.widgets.section import Section
 from app.widgets.util import ScrollArea
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
-from core.fleet.models import Contract, ToolDescription
-from core.policy.analysis.built_in_tools import CLOSE_APPLICATION
+from core.fleet.models import ToolDescription
+from core.models.tool_names import CLOSE_APPLICATION
+from core.models.tools import Contract
 from core.policy.models import Reason
 
 RIGHT = 296

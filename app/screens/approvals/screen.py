@@ -25,7 +25,7 @@ from app.widgets.layouts import hbox
 from app.widgets.master_detail import MasterDetail
 from core.approvals.models import Approval, ApprovalState
 from core.batch.models import Cell
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
 
 QUEUE = 336

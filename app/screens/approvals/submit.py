@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from core.approvals.grants import SignedGrant
 from core.approvals.models import Approval
 from core.errors import QuarterdeckError
+from core.policy.grants import SignedGrant
 from core.service.console import Console
 from core.statements import SignedStatement
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from app.text import one_line, with_nothing_sent
 from core.approvals.models import Approval, ApprovalState
-from core.dispatch.models import CommandResult, Verdict
+from core.commands.results import CommandResult, Verdict
 
 _VERDICTS = {
     Verdict.CONFIRMED: "It ran: confirmed.",

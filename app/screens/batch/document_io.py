@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import structlog
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
@@ -27,8 +26,9 @@ from app.widgets.dialog import Dialog
 from core.batch.batch_file import read_batch
 from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, QuarterdeckError
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "resources" / "batches"
 DRAFT_PAUSE_MS = 1000

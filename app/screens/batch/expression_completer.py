@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.forms.field_widgets import GrowingText, LineInput
 from app.items.completion_popup import CompletionPopup, Suggestion
 from app.screens.batch.text import one_line
-from core.batch.expression_trial import Readable
+from core.batch.models import Readable
 from core.batch.templates import CLOSE, OPEN, unclosed_expression
 
 MOST_OFFERED = 12

@@ -13,7 +13,7 @@ from app.screens.batch.expression_completer import ExpressionCompleter
 from app.screens.batch.text import inner_expression, one_line
 from app.widgets.labels import Label
 from app.widgets.layouts import vbox
-from core.batch.expression_trial import ExpressionTrial, Readable
+from core.batch.models import ExpressionTrial, Readable
 from core.batch.templates import CLOSE, OPEN
 
 LONGEST_SHOWN = 300

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from app.query import Query, quietly
 from app.screens.batch.document import BatchDocument, DraftStep
 from app.service_client import ConsoleLink
-from core.batch.expression_trial import MOST_ASKED, AskedExpression, ExpressionTrials, Place
+from core.batch.models import MOST_ASKED, AskedExpression, ExpressionTrials, Place
 from core.service.console import Console
 
 PAUSE_MS = 250

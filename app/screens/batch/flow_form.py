@@ -21,8 +21,8 @@ from app.widgets.buttons import IconButton
 from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import Section
-from core.batch.expression_trial import ExpressionTrial, Place, Readable
-from core.fleet.models import Effect
+from core.batch.models import ExpressionTrial, Place, Readable
+from core.models.tools import Effect
 from core.schema_forms.json_values import same_json
 
 MOST_EXPECTATIONS = 20

@@ -14,7 +14,7 @@ from app.service_client import ConsoleLink
 from app.widgets.util import debounce
 from core.batch.models import Plan
 from core.errors import BadInput, QuarterdeckError
-from core.fleet.models import Device, Health
+from core.models.devices import Device, Health
 from core.policy.models import Decision
 from core.schema_forms.json_values import holds_expressions
 

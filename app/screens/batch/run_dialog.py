@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.screens.batch.text import BLOCKED, count_outcomes, counted, one_line, outcome_look
 from app.text import plural
-from app.theme.status_styles import StateLook
+from app.theme.state_looks import StateLook
 from app.widgets.badges import ProductionBand, ProductionTag, StateBadge
 from app.widgets.banner import Notice
 from app.widgets.dialog import Dialog

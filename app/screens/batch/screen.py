@@ -39,8 +39,7 @@ from app.widgets.action import Action
 from app.widgets.labels import separator, set_surface
 from app.widgets.layouts import vbox
 from app.widgets.redo_key import REDO_TOO
-from core.batch.expression_trial import ExpressionTrials
-from core.batch.models import Plan
+from core.batch.models import ExpressionTrials, Plan
 from core.batch.templates import texts_with_expressions
 from core.errors import BadInput
 from core.schema_forms.json_values import UNSET

@@ -16,7 +16,7 @@ from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.widgets.util import debounce
 from core.batch.models import Plan, PlannedCell
 from core.errors import BadInput
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.schema_forms.json_values import holds_expression, value_at
 from core.schema_forms.secrets import secret_paths
 from core.secret_rule import KNOWN_NAMES

@@ -34,9 +34,8 @@ from app.widgets.fields import Field, mark_failed
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.util import ScrollArea
-from core.batch.expression_trial import ExpressionTrials, Readable
-from core.batch.models import STEP_ID
-from core.fleet.models import OTHERWISE, Effect
+from core.batch.models import STEP_ID, ExpressionTrials, Readable
+from core.models.tools import OTHERWISE, Effect
 from core.schema_forms.json_values import Path, same_json
 
 LONGEST_TIMEOUT_S = 86_400

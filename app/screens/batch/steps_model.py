@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Qt
 from app.items.keyed_model import NO_PARENT, Index, KeyedModel
 from app.screens.batch.document import DraftStep
 from app.screens.batch.text import counted
-from app.theme.status_styles import risk_look
+from app.theme.state_looks import risk_look
 from app.widgets.labels import escaped_tooltip
 
 

@@ -18,7 +18,7 @@ from app.screens.batch.steps_model import StepRow, StepsModel
 from app.screens.batch.text import counted, outcome_look
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import risk_look
+from app.theme.state_looks import risk_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from core.errors import BadInput
-from core.fleet.filter import parse_filter
-from core.fleet.models import Device
+from core.models.device_filter import parse_filter
+from core.models.devices import Device
 
 
 class TargetMatcher:

@@ -8,10 +8,10 @@ from typing import Any
 
 from app.screens.batch.document import ALONE, BatchDocument, DraftStep, Steps
 from app.text import plural
-from app.theme.status_styles import StateLook, plan_look
+from app.theme.state_looks import StateLook, plan_look
 from core.batch.models import Plan, PlannedCell
 from core.batch.templates import CLOSE, OPEN
-from core.fleet.models import Effect, Tool
+from core.models.tools import Effect, Tool
 from core.schema_forms.json_values import HIDDEN, shown
 
 LONGEST_SUMMARY = 300

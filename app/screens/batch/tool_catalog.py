@@ -12,7 +12,8 @@ from app.query import Query
 from app.screens.batch.text import effect_group
 from app.service_client import ConsoleLink
 from core.errors import QuarterdeckError
-from core.fleet.models import Device, Health, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 from core.service.console import Console
 
 Answer: TypeAlias = list[tuple[Device, list[Tool] | str]]

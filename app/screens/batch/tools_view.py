@@ -15,11 +15,12 @@ from app.screens.batch.text import EFFECT_GROUPS, one_line
 from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import risk_look
+from app.theme.state_looks import risk_look
 from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.labels import escaped_tooltip
-from core.fleet.models import OTHERWISE, ToolHit
+from core.fleet.models import ToolHit
+from core.models.tools import OTHERWISE
 
 LONGEST_TIP = 600
 PLUS = 24

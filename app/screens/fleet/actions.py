@@ -14,7 +14,7 @@ from app.screens.screen import Screen, Shortcut
 from app.screens.targets import OpenBatch
 from app.widgets.action import Action
 from core.errors import BadInput
-from core.fleet.models import Device
+from core.models.devices import Device
 
 # Measured with a device client on a screen of 1920 × 1080 pixels.
 LIVE_TIP = (

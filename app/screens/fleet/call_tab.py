@@ -10,7 +10,7 @@ from app.forms import SchemaForm
 from app.query import Mutation, Query
 from app.records.decision import answer_look
 from app.screens.fleet.call_outcome import CallOutcome
-from app.screens.fleet.device_rows import tool_title
+from app.screens.fleet.device_columns import tool_title
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.state import AppState
@@ -26,7 +26,8 @@ from app.widgets.property_list import copies_whole
 from app.widgets.util import debounce
 from core.batch.models import Run
 from core.errors import QuarterdeckError
-from core.fleet.models import OTHERWISE, Device, Tool
+from core.models.devices import Device
+from core.models.tools import OTHERWISE, Tool
 from core.policy.models import Answer, Decision
 from core.schema_forms.validator import FieldError
 

@@ -22,7 +22,8 @@ from app.widgets.line_breaks import breakable
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import SectionHead
 from app.widgets.util import ScrollArea
-from core.fleet.models import Device, DeviceDetails, Health
+from core.fleet.models import DeviceDetails
+from core.models.devices import Device, Health
 
 MOST_ROWS = 6
 

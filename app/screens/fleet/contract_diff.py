@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.screens.fleet.contract_view import FactLine, contract_lines, json_text
 from app.widgets.text_diff import FileDiff, diff_of
-from core.fleet.models import Contract
+from core.models.tools import Contract
 from core.service.console import ContractChange
 
 PARTS = {

@@ -11,7 +11,7 @@ from app.form_dialog import FormDialog
 from app.query import Query
 from app.screens.fleet.contract_diff import Change, change_of, turns
 from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
-from app.screens.fleet.device_rows import tool_title
+from app.screens.fleet.device_columns import tool_title
 from app.service_client import ConsoleLink
 from app.signing.change_signing import ChangeSigning
 from app.theme.tokens import FRAME
@@ -20,7 +20,7 @@ from app.widgets.diff_view import DiffView
 from app.widgets.labels import Label
 from app.widgets.layouts import STRETCH, vbox
 from app.widgets.util import ScrollArea
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.service.console import Console, ContractChange
 from core.service.wishes import contract_change
 

@@ -15,7 +15,8 @@ from app.widgets.badges import Chip
 from app.widgets.labels import Label, escaped_tooltip
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import short_digest
-from core.fleet.models import Contract, Fact, Source, Tool, ToolScope
+from core.fleet.models import ToolScope
+from core.models.tools import Contract, Fact, Source, Tool
 from core.text import escape_hidden, left_to_right, without_override
 
 MOST_LINES = 12

@@ -14,7 +14,8 @@ from app.service_client import ConsoleLink
 from app.widgets.badges import ProductionStrip
 from app.widgets.fields import CheckBox, Field, TextField
 from app.widgets.labels import Label
-from core.fleet.models import Device, DeviceSettings
+from core.fleet.models import DeviceSettings
+from core.models.devices import Device
 from core.service.wishes import device_change
 
 Toast = Callable[[str], None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.items.filter_edit import FilterEdit, Words
-from core.fleet.filter import LANGUAGE
+from core.models.device_filter import LANGUAGE
 
 WORDS = Words(
     LANGUAGE,

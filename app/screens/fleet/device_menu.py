@@ -11,14 +11,14 @@ from PySide6.QtWidgets import QMenu
 
 from app.items.table_model import cell_text, spoken
 from app.screens.fleet.actions import FleetActions
+from app.screens.fleet.device_columns import DEVICE_COLUMNS, NAME
 from app.screens.fleet.device_dialogs import start_edit
-from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME
 from app.screens.fleet.devices_view import copy_rows
 from app.screens.targets import OpenQuery
 from app.text import plural
 from app.widgets.action import Action
 from app.widgets.action_buttons import ActionMenu
-from core.fleet.models import Device
+from core.models.devices import Device
 
 _KEYS = [column.key for column in DEVICE_COLUMNS]
 HEALTH, TAGS = _KEYS.index("health"), _KEYS.index("tags")

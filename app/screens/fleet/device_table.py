@@ -8,11 +8,11 @@ from PySide6.QtWidgets import QAbstractItemView
 
 from app.items.cell_painter import PAD, cell_width
 from app.items.table_view import TableView
-from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME, DeviceModel
+from app.screens.fleet.device_columns import DEVICE_COLUMNS, NAME, DeviceModel
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting
-from core.fleet.models import Device
+from core.models.devices import Device
 
 _BESIDE_NAME = FRAME.first_column + PAD + 1
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.screens.fleet.call_tab import CallTab
 from app.screens.fleet.connection_tab import ConnectionTab
-from app.screens.fleet.device_rows import knows_tool_count
+from app.screens.fleet.device_columns import knows_tool_count
 from app.screens.fleet.history_tab import HistoryTab
 from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.servers_tab import ServersTab
@@ -22,7 +22,9 @@ from app.text import plural
 from app.theme.theme import theme_of
 from app.widgets.focus import put_in_tab_order, within
 from app.widgets.labels import escaped_tooltip
-from core.fleet.models import Device, DeviceDetails, Tool
+from core.fleet.models import DeviceDetails
+from core.models.devices import Device
+from core.models.tools import Tool
 
 TABS = ("overview", "tools", "servers", "try", "recent", "link")
 _TITLES = ("Overview", "Tools", "Servers", "Try it", "Recent", "Link")

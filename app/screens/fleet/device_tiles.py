@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 from app.items.tile_layout import TileGroup
 from app.items.tile_painter import TileItem
-from app.screens.fleet.device_rows import is_measured, natural, platform_icon
+from app.screens.fleet.device_columns import is_measured, natural, platform_icon
 from app.text import last_heard, one_line, parse_time
-from app.theme.status_styles import health_look
-from core.fleet.models import Device, Health
+from app.theme.state_looks import health_look
+from core.models.devices import Device, Health
 from core.service.console import LivePicture, LiveState
 
 GROUPINGS = ("none", "tag", "platform", "health")

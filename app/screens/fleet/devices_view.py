@@ -15,12 +15,12 @@ from PySide6.QtWidgets import QStackedWidget
 
 from app.items.tile_painter import TileItem
 from app.items.tile_view import TileView
-from app.screens.fleet.device_rows import DeviceModel
+from app.screens.fleet.device_columns import DeviceModel
 from app.screens.fleet.device_table import DeviceTable
 from app.screens.fleet.device_tiles import device_tile, group_devices
 from app.screens.fleet.tile_thumbnails import TileThumbnails
 from app.service_client import ConsoleLink
-from core.fleet.models import Device
+from core.models.devices import Device
 from core.service.console import LivePicture
 
 LARGE = 100

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.query import Query
 from app.service_client import ConsoleLink
 from app.text import milliseconds
-from app.theme.status_styles import StateLook
+from app.theme.state_looks import StateLook
 from app.widgets.badges import StateBadge
 from app.widgets.buttons import Button
 from app.widgets.labels import Label

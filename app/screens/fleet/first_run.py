@@ -33,7 +33,7 @@ from app.widgets.util import ScrollArea
 from core.approvals.models import Operator
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
-from core.fleet.models import NOT_CONNECTED_YET, Device, Health
+from core.models.devices import NOT_CONNECTED_YET, Device, Health
 from core.service.console import Console
 
 THIS_COMPUTER = "this-computer"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from app.screens.fleet.device_rows import is_measured, trip_scale
+from app.screens.fleet.device_columns import is_measured, trip_scale
 from app.text import clock, milliseconds, parse_time
-from app.theme.status_styles import health_look
+from app.theme.state_looks import health_look
 from app.widgets.charts import Series, Span
-from core.fleet.models import Device, HealthChange
+from core.fleet.models import HealthChange
+from core.models.devices import Device
 
 LEAST_S = 60.0
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from app.items.table_model import Cell, Column, Kind
 from app.text import one_line
-from app.theme.status_styles import server_look
+from app.theme.state_looks import server_look
 from core.batch.models import Run
 from core.errors import BadInput, DeviceError, Refused
-from core.fleet.models import Device, Tool
+from core.models.devices import Device
+from core.models.tools import Tool
 from core.policy.models import Answer
 from core.service.console import Console
 from core.text import escape_hidden, plural, sentences, short_line, shorten_middle, some_names

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.items.table_view import TableView
 from app.records.device_text import clock_words, direction_words, feature_words
 from app.screens.fleet.contract_review_dialog import start_review
-from app.screens.fleet.device_rows import is_measured, no_tools_words, tool_model, tool_title
+from app.screens.fleet.device_columns import is_measured, no_tools_words, tool_model, tool_title
 from app.screens.fleet.health_series import band_start, device_series, health_spans
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
@@ -22,7 +22,9 @@ from app.widgets.layouts import vbox
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.util import ScrollArea
-from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
+from core.fleet.models import DeviceDetails, HealthChange
+from core.models.devices import Device, Health
+from core.models.tools import OTHERWISE, Tool
 
 REDRAW_S = 10.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
@@ -35,13 +36,21 @@ from app.widgets.layouts import hbox, vbox
 from app.widgets.progress import Spinner
 from core.aip.pairing import decode_pairing
 from core.errors import BadInput, QuarterdeckError
-from core.fleet.models import Device, DeviceSettings, Health, Listening, Pairing
+from core.fleet.advertised import advertised, check_host
+from core.fleet.models import DeviceSettings, Listening, Pairing
+from core.models.devices import Device, Health
 from core.service.wishes import pairing_change
 
 Answer = TypeVar("Answer")
 
 DIALS_IN, LISTENS = "in", "out"
 STRING_LINES = 3
+
+
+def address_help(url: str) -> str:
+    """What the address of this console is for; `url` is what a device dials without it."""
+    usual = urlsplit(url).hostname or "the one where this console listens"
+    return f"The name or number by which the device reaches this computer. Left empty, it is {usual}."
 
 
 class PairingForm(QWidget):
@@ -74,6 +83,8 @@ class PairingForm(QWidget):
             help_text="The line that quarterdeck-device --listen HOST:PORT --pair printed there.",
         )
         self.string_row.hide()
+        self.address_field = TextField("Address of this console", "console.lan", mono=True)
+        self.address_row = Field("Address of this console", self.address_field, help_text=address_help(""))
         pair = hbox(
             (self.name_row, 1, Qt.AlignmentFlag.AlignTop),
             (self.tags_row, 1, Qt.AlignmentFlag.AlignTop),
@@ -84,6 +95,7 @@ class PairingForm(QWidget):
             self.not_listening,
             pair,
             self.string_row,
+            self.address_row,
             self.production,
             self.agent_row,
             parent=self,
@@ -208,7 +220,10 @@ class PairingDialog(Dialog):
         self._pair.clicked.connect(self._ask_to_pair)
         self._show.clicked.connect(self._open_device)
         self._done.clicked.connect(lambda: self._leave("done"))
-        for field in (self.form.name_field, self.form.tags_field, self.form.agent_field):
+        fields = (
+            self.form.name_field, self.form.tags_field, self.form.address_field, self.form.agent_field,
+        )  # fmt: skip
+        for field in fields:
             field.textChanged.connect(self._check)
             field.returnPressed.connect(self._pair.click)
         self.form.string_field.textChanged.connect(self._string_changed)
@@ -229,12 +244,14 @@ class PairingDialog(Dialog):
 
     def _turn(self, _direction: str) -> None:
         self.form.string_row.setVisible(self._listens)
+        self.form.address_row.setVisible(not self._listens)
         self._show_listening_problem()
         self._check()
         self._fit()
 
     def _show_listening(self, listening: Listening) -> None:
         self.listening = listening
+        self.form.address_row.set_help(address_help(listening.url))
         self._show_listening_problem()
         self._check()
 
@@ -270,8 +287,21 @@ class PairingDialog(Dialog):
         form.tags_row.set_error(tags)
         agent = agent_problem(form.agent_field.text().strip())
         form.agent_row.set_error(agent)
-        self._pair.set_off(self._why_not(name, problem or tags or agent))
+        address = self._address_problem()
+        form.address_row.set_error(address)
+        self._pair.set_off(self._why_not(name, problem or tags or agent or address))
         self._fit()
+
+    def _address_problem(self) -> str:
+        """What is wrong with the address that the device is to dial; empty when nothing is."""
+        host = self.form.address_field.text().strip()
+        if not host or self._listens:
+            return ""
+        try:
+            check_host(self.listening.url if self.listening is not None else "", host)
+        except BadInput as error:
+            return error.info.message
+        return ""
 
     def _why_not(self, name: str, problem: str) -> str:
         if not name:
@@ -322,6 +352,8 @@ class PairingDialog(Dialog):
     # The answer
 
     def _made(self, pairing: Pairing) -> None:
+        if host := self.form.address_field.text().strip():
+            pairing = advertised(pairing, host)
         self.result.show_pairing(pairing, self.form.production.isChecked())
         self._turn_over(pairing.name, dialled=False)
         self.result.string.button.setFocus(Qt.FocusReason.TabFocusReason)

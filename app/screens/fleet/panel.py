@@ -10,7 +10,7 @@ from app.images import images_of
 from app.query import Mutation, Query
 from app.screens.fleet.call_tab import CallTab
 from app.screens.fleet.connection_tab import ConnectionTab
-from app.screens.fleet.device_rows import platform_icon
+from app.screens.fleet.device_columns import platform_icon
 from app.screens.fleet.device_tabs import TABS, DeviceTabs
 from app.screens.fleet.history_tab import HistoryTab
 from app.screens.fleet.panel_layout import PanelLayout
@@ -35,7 +35,9 @@ from app.widgets.layouts import STRETCH, Gap, hbox, vbox
 from app.widgets.line_breaks import breakable
 from core.batch.models import Run
 from core.errors import QuarterdeckError
-from core.fleet.models import Device, DeviceDetails, Health, Tool
+from core.fleet.models import DeviceDetails
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 from core.service.console import EntryPage
 
 # Moving through the table with a held key must not ask every device it passes.

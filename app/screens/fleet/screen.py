@@ -22,7 +22,7 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.widgets.labels import Label, separator, set_surface
 from app.widgets.layouts import hbox, vbox
-from core.fleet.models import Device
+from core.models.devices import Device
 
 COLUMNS_KEY = "fleet/table-v5"
 _PANEL_KEYS = {False: "panel_beside_table", True: "panel_beside_wall"}

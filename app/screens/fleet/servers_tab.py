@@ -51,7 +51,8 @@ from app.widgets.property_list import Property, PropertyList, show_facts
 from app.widgets.util import ScrollArea
 from core.batch.models import Run, RunSummary
 from core.errors import QuarterdeckError
-from core.fleet.models import Device, Health, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 
 # Changes of a device come in bursts, such as while a server starts again and again.
 AGAIN_MS = 1000

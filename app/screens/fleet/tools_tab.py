@@ -12,12 +12,7 @@ from app.items.table_view import TableModel, TableView
 from app.query import Query, quietly
 from app.screens.fleet.contract_review_dialog import start_review
 from app.screens.fleet.contract_view import ContractFacts, DefinitionBox, ScopeFacts
-from app.screens.fleet.device_rows import (
-    UNAVAILABLE_COLUMNS,
-    no_tools_words,
-    tool_model,
-    tool_title,
-)
+from app.screens.fleet.device_columns import UNAVAILABLE_COLUMNS, no_tools_words, tool_model, tool_title
 from app.screens.screen import Navigator
 from app.screens.targets import OpenTool
 from app.service_client import ConsoleLink
@@ -33,7 +28,9 @@ from app.widgets.line_breaks import breakable
 from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import copies_whole
 from app.widgets.util import ScrollArea
-from core.fleet.models import OTHERWISE, Device, Tool, ToolDescription
+from core.fleet.models import ToolDescription
+from core.models.devices import Device
+from core.models.tools import OTHERWISE, Tool
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.
 LEAST_BESIDE = 720

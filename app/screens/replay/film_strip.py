@@ -24,7 +24,7 @@ from app.screens.replay.timeline_index import TimelineIndex
 from app.text import one_line
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS, SPACE
 from app.widgets import painting

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.action import Action
 from app.widgets.action_buttons import ActionButton, ActionIconButton

@@ -23,7 +23,7 @@ from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenEntry, OpenReplay, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.widgets.action import Action
 from app.widgets.empty_state import EmptyState
 from app.widgets.image_view import STEP, ImageView

@@ -14,7 +14,7 @@ from app.screens.targets import OpenReplay
 from app.service_client import ConsoleLink
 from app.text import plural
 from core.errors import QuarterdeckError
-from core.replay.result_search import LONGEST_WORD, MOST_WORDS, ContentHits
+from core.replay.models import LONGEST_WORD, MOST_WORDS, ContentHits
 
 # The service reads entries and stored texts for it: not for each letter that is typed.
 CONTENTS_PAUSE_MS = 200

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 from app.records.run_text import who_refused
 from app.text import clock, count_words, one_line
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import StateLook, cell_look
+from app.theme.state_looks import StateLook, cell_look
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.action import Action
@@ -18,7 +18,7 @@ from app.widgets.labels import Label, Link
 from app.widgets.layouts import hbox, vbox
 from core.audit.entries import Entry
 from core.batch.models import Cell
-from core.dispatch.models import Basis
+from core.commands.results import Basis
 from core.text import sentences
 
 UNKNOWN = "This may have happened. Nothing was sent again."

@@ -10,7 +10,7 @@ from app.items.keyed_model import Index
 from app.items.matrix import MatrixModel
 from app.records.run_text import GROUPS, NEEDS_A_LOOK, cell_words, group_of, look_key, matches
 from app.screens.runs.held_cells import HeldCells
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.widgets.labels import escaped_tooltip
 from core.batch.course import waves_of
 from core.batch.models import Cell, Run, RunSummary

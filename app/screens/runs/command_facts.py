@@ -10,7 +10,7 @@ from app.records.command import Command
 from app.records.decision import past_answer
 from app.records.run_text import BASIS_WORDS, cell_time, seconds_between, short_time
 from app.text import clock, one_line
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.labels import Label, Link, set_surface
 from app.widgets.layouts import vbox
@@ -18,7 +18,7 @@ from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Card
 from app.widgets.util import ScrollArea
 from core.batch.models import Cell
-from core.dispatch.models import Basis
+from core.commands.results import Basis
 from core.text import shorten_middle
 
 # From top to bottom.

@@ -18,8 +18,7 @@ from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import CheckBox, DropDown
 from app.widgets.labels import Label, set_surface
 from app.widgets.layouts import hbox, vbox
-from core.batch.models import RunSummary
-from core.batch.run_compare import CellComparison, CellSide, RunComparison
+from core.batch.models import CellComparison, CellSide, RunComparison, RunSummary
 from core.errors import QuarterdeckError
 from core.service.api.models import RunPage
 

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.records.run_text import actor_words, elapsed_words, inputs_words
 from app.screens.runs.actions import RunActions
 from app.text import one_line
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.action import Action
 from app.widgets.action_buttons import ActionButton, ActionMenu

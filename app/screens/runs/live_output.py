@@ -22,8 +22,7 @@ from app.widgets.fields import CheckBox
 from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.util import debounce
-from core.batch.live_output import OutputChunk, OutputPiece
-from core.batch.models import Cell
+from core.batch.models import Cell, OutputChunk, OutputPiece
 from core.errors import QuarterdeckError
 from core.service.console import Console
 

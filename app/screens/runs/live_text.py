@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from app.screens.runs.output_streams import LONGEST_LINE
 from app.screens.runs.terminal_colors import ColorReader
 from app.text import count_words
-from core.batch.live_output import OutputChunk, OutputPiece, OutputStream
+from core.batch.models import OutputChunk, OutputPiece, OutputStream
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from app.records.run_text import cell_time
 from app.screens.runs.cells_model import CellsModel
 from app.text import one_line
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import StateLook, cell_look
+from app.theme.state_looks import StateLook, cell_look
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from core.batch.models import Cell

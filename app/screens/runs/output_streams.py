@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.screens.runs.terminal_colors import ColoredPart, take_colors
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 
 STREAMS = ("stdout", "stderr", "content")
 MOST_SHOWN = 1_000_000

@@ -23,7 +23,7 @@ from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import CheckBox
 from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, hbox, vbox
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
 from core.service.console import Console
 

@@ -21,7 +21,7 @@ from app.widgets.fields import DropDown
 from app.widgets.image_view import STEP, ImageView
 from app.widgets.labels import Label, Link, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
-from core.dispatch.models import CommandResult, Evidence
+from core.commands.results import CommandResult, Evidence
 from core.errors import QuarterdeckError
 from core.service.console import Console
 

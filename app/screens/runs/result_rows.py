@@ -9,8 +9,8 @@ from typing import Any
 
 from app.items.table_model import Column, Kind
 from app.text import one_line
-from core.batch.models import Cell
-from core.batch.run_compare import OF_THE_CALL, ValueDifference
+from core.batch.models import Cell, ValueDifference
+from core.batch.run_compare import OF_THE_CALL
 from core.text import shorten_middle
 
 MOST_ROWS = 5_000

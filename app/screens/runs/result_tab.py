@@ -21,7 +21,7 @@ from app.widgets.layouts import hbox, vbox
 from app.widgets.property_list import short_digest
 from app.widgets.util import clear_layout
 from core.batch.models import Cell, CellState
-from core.dispatch.models import CommandResult, Evidence
+from core.commands.results import CommandResult, Evidence
 from core.errors import ErrorInfo, QuarterdeckError
 from core.service.console import Console
 from core.service.envelope import Alternative

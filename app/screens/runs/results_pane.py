@@ -34,7 +34,7 @@ from core.audit.entries import Entry
 from core.batch.models import Cell
 from core.batch.result_groups import ResultGroup, group_results, in_words
 from core.errors import QuarterdeckError
-from core.replay.result_search import MOST_WORDS
+from core.replay.models import MOST_WORDS
 from core.service.console import Console
 from core.text import some_names
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 from app.records.run_text import GROUPS, LOOK_FILTER, Group
 from app.text import count_words
 from app.theme.shapes import paint_glyph
-from app.theme.status_styles import cell_look
+from app.theme.state_looks import cell_look
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS, SPACE
 from app.widgets import painting

@@ -14,8 +14,7 @@ from app.service_client import ConsoleLink
 from app.text import one_line
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.labels import Label
-from core.batch.models import Run
-from core.batch.undo_plan import UndoCell, UndoFate, UndoPlan
+from core.batch.models import Run, UndoCell, UndoFate, UndoPlan
 from core.errors import QuarterdeckError
 from core.policy.models import Answer
 from core.service.console import Console

@@ -17,7 +17,7 @@ from app.widgets.labels import Label
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.sentences import Sentences
 from app.widgets.text_diff import diff_of
-from core.policy.policy_check import PolicyText
+from core.policy.models import PolicyText
 
 SAME = "policy.toml is as it was accepted."
 SAME_LINE = "What it says and does not hold yet is listed here after a change."

@@ -13,7 +13,7 @@ from app.records.device_text import fingerprint_groups
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
 from app.screens.screen import Navigator
 from app.screens.settings.section import SettingsSection
-from app.screens.targets import OpenPairing, OpenQuery
+from app.screens.targets import OpenPairing, OpenQuery, OpenSection
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import plural
@@ -78,6 +78,9 @@ class DevicesPage(SettingsSection):
         self.column.addLayout(line)
         self.facts = PropertyList(140, "Listening")
         self.column.addWidget(self.facts)
+        certificate = Link("The certificate, and how to renew it")
+        certificate.clicked.connect(lambda: nav.open("settings", OpenSection("certificate")))
+        self.column.addWidget(certificate, 0, Qt.AlignmentFlag.AlignLeft)
         pair = Link("Pair a device")
         pair.clicked.connect(lambda: nav.open("fleet", OpenPairing()))
         self.column.addWidget(pair, 0, Qt.AlignmentFlag.AlignLeft)

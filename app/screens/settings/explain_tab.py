@@ -23,7 +23,7 @@ from app.widgets.master_detail import MasterDetail
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea, clear_layout, debounce
 from core.errors import QuarterdeckError
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.policy.models import Reason
 from core.service.console import Explanation
 

@@ -28,8 +28,8 @@ from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
 from app.widgets.util import ScrollArea, clear_layout
-from core.approvals.grants import Grant, scope_words
 from core.errors import QuarterdeckError
+from core.policy.grants import Grant, scope_words
 from core.text import escape_hidden
 
 REFRESH_PAUSE_MS = 1_000

@@ -15,7 +15,7 @@ from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.labels import Label
 from app.widgets.layouts import vbox
 from app.widgets.section import SectionHead
-from core.policy.policy_check import PolicyCheck, PolicyProblem, PolicyWarning
+from core.policy.models import PolicyCheck, PolicyProblem, PolicyWarning
 from core.text import escape_hidden, hidden_characters
 
 PROBLEM_COLUMNS: tuple[Column[Row], ...] = (

@@ -16,7 +16,7 @@ from app.signing.change_signing import ChangeSigning
 from app.widgets.util import debounce
 from core.canonical_json import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError, Refused
-from core.policy.policy_check import PolicyCheck, PolicyText
+from core.policy.models import PolicyCheck, PolicyText
 from core.service.console import PolicyStatus
 from core.service.wishes import policy_change
 

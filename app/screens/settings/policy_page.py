@@ -32,8 +32,7 @@ from app.widgets.highlighters import TomlHighlighter
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.master_detail import MasterDetail
-from core.policy.models import Profile
-from core.policy.policy_check import PolicyCheck
+from core.policy.models import PolicyCheck, Profile
 
 TABS = (
     ("check", "Check"),

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.items.table_view import Column, Kind, Row, TableView
 from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.settings.certificate_page import CertificatePage
 from app.screens.settings.devices_page import DevicesPage
 from app.screens.settings.general_pages import About, Appearance, ThisComputer
 from app.screens.settings.grants_page import GrantsPage
@@ -119,6 +120,12 @@ class SettingsScreen(Screen):
         return self._place("devices", section, _scrolled(section))
 
     @cached_property
+    def certificate(self) -> CertificatePage:
+        """By what devices know the console."""
+        section = CertificatePage(self.state, self.link, self.nav)
+        return self._place("certificate", section, _scrolled(section))
+
+    @cached_property
     def this_computer(self) -> ThisComputer:
         """How the console reaches this computer."""
         section = ThisComputer(self.state, self.nav)
@@ -224,6 +231,8 @@ class SettingsScreen(Screen):
         match self._key:
             case "devices":
                 self.devices.read()
+            case "certificate":
+                self.certificate.read()
             case "policy":
                 self.policy.begin(wanted.line, wanted.tab)
             case "grants":

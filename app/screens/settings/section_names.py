@@ -8,6 +8,7 @@ SECTIONS = (
     ("grants", "Grants"),
     ("operators", "Operators"),
     ("devices", "Devices"),
+    ("certificate", "Certificate"),
     ("this-computer", "This computer"),
     ("about", "About"),
 )

@@ -27,8 +27,7 @@ from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.progress import Progress
 from core.errors import QuarterdeckError
-from core.policy.models import Answer
-from core.policy.policy_check import Trial, TrialRow
+from core.policy.models import Answer, Trial, TrialRow
 from core.text import escape_hidden
 
 MOST_ROWS = 1_000

@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.errors import BadInput
+from core.errors import BadInput, first_fault
 from core.json_comments import blank_comments
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 MOST_SERVERS = 64
 _MOST_BYTES = 1024 * 1024
@@ -160,9 +160,7 @@ def _read_entry(value: Any, where: str) -> _Entry:
     try:
         entry = _Entry.model_validate(value)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in fault["loc"])
-        raise BadInput(f"{where}.{place}: {fault['msg']}") from error
+        raise BadInput(f"{where}.{first_fault(error)}") from error
     if (entry.command is None) == (entry.url is None):
         keys = ", ".join(sorted(value)[:10])
         raise BadInput(f"{where} needs either a command (stdio) or a url (http); it has: {keys or 'nothing'}")

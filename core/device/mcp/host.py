@@ -11,7 +11,6 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import structlog
 from pydantic_core import to_json
 
 from core.aip.messages import ToolInfo
@@ -23,13 +22,14 @@ from core.device.processes.child_process import Children
 from core.device.tool import Contract, Tool, ToolCall, Unavailable
 from core.errors import BadInput, ErrorCode
 from core.hosted_names import listed_name, prefixes_of
+from core.log import Logger
 from core.tasks import TaskGroupOwner, set_within
 
 if TYPE_CHECKING:
     from core.device.mcp.server import HostedServer
     from core.device.mcp.tool_listing import Definition
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 _CLOSE_S = 6.0
 # Of the list of all tools, for what is around it.

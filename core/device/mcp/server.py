@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-import structlog
 from mcp import MCPError
 from pydantic import ValidationError
 
@@ -24,9 +23,10 @@ from core.device.mcp.tool_call import NotRun, call
 from core.device.mcp.tool_listing import Definition, Listing, fetch, read_listing
 from core.device.processes.child_process import Children
 from core.device.tool import ToolCall
-from core.errors import DeviceError, ErrorCode
+from core.errors import DeviceError, ErrorCode, first_fault
+from core.log import Logger
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 _REST_OF_A_FRAME = 1024 * 1024
 _MOST_REASON = 500
@@ -435,9 +435,7 @@ class HostedServer:
         """The message of the first error, with secrets redacted."""
         error = _root_error(error)
         if isinstance(error, ValidationError):
-            fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = ".".join(str(part) for part in fault["loc"])
-            words = f"It does not speak MCP as it should: {place}: {fault['msg']}"
+            words = f"It does not speak MCP as it should: {first_fault(error)}"
         elif isinstance(error, MCPError) and error.code == types.PARSE_ERROR:
             words = "It does not speak MCP as it should: its answer is no message"
         elif isinstance(error, OSError) and error.strerror:

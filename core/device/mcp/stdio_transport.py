@@ -25,7 +25,6 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from core.aip.limits import TokenBucket
 from core.broken_text import mended_json
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.parse_faults import fault_of
@@ -33,6 +32,7 @@ from core.device.mcp.server_log import ServerLog
 from core.device.processes.child_process import Children
 from core.device.processes.piped_process import PipedProcess
 from core.tasks import TaskGroupOwner
+from core.token_bucket import TokenBucket
 
 ANSWER_TOO_LARGE = -32099
 _CHUNK = 65_536
@@ -163,9 +163,9 @@ class _Pipes:
     async def _pace(self, message: SessionMessage | None) -> None:
         """Pause reading from a server that exceeds its rates, so that it blocks and not the event loop."""
         if message is None:
-            free = self._lines.spend(0)
+            free = self._lines.spend()
         elif isinstance(message.message, types.JSONRPCNotification | types.JSONRPCRequest):
-            free = self._notifications.spend(0)
+            free = self._notifications.spend()
         else:
             free = True
         await self._take_turns(free)
@@ -229,7 +229,7 @@ class _Pipes:
         while chunk := await self._process.stderr.read(_CHUNK):
             for line in lines.feed(chunk):
                 self._log_line(line)
-                await self._take_turns(self._lines.spend(0))
+                await self._take_turns(self._lines.spend())
         for line in lines.end():
             # A program that fails often ends its last words without a line end.
             self._log_line(line)

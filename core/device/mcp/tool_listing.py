@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from core.aip.messages import ToolInfo, ToolType
+from core.aip.messages import ToolInfo
 from core.aip.pending_requests import weight
 from core.device.mcp.numbers import odd_number
 from core.errors import DeviceError, ErrorCode
 from core.json_walk import walk
+from core.models.tools import ToolType
 from core.schema_forms.document import subschemas
 from core.schema_forms.validator import Validator
 

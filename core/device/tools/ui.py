@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from core.aip.messages import ToolType
 from core.controls import program_of
 from core.device.desktop.interface import Need
 from core.device.desktop.ui_reading import UiReading
@@ -25,6 +24,7 @@ from core.device.tool import (
 )
 from core.device.tool_context import ToolContext
 from core.device.tools.ui_trees import TREE, TREE_ARGUMENTS, WAIT_ARGUMENTS, WAITED
+from core.models.tools import ToolType
 from core.secret_rule import SECRET_IF
 
 Run = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]

@@ -11,22 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from core.aip.messages import ToolType
-from core.fleet.models import Effect, Risk
+from core.models.tool_names import (
+    CLOSE_APPLICATION,
+    LIST_DIRECTORY,
+    LIST_MCP_SERVERS,
+    LIST_PROCESSES,
+    LIST_WINDOWS,
+    READ_FILE,
+    READ_SHELL,
+    RESTORE_FILE,
+    SCREENSHOT,
+    UI_TREE,
+    WRITE_FILE,
+)
+from core.models.tools import Effect, Risk, ToolType
 from core.policy.analysis import summaries
 from core.policy.analysis.summaries import Parameters
-
-SCREENSHOT = "screenshot"
-UI_TREE = "get_ui_tree"
-READ_FILE = "read_file"
-LIST_DIRECTORY = "list_directory"
-LIST_PROCESSES = "list_processes"
-LIST_WINDOWS = "list_windows"
-READ_SHELL = "shell_execute_read"
-WRITE_FILE = "write_file"
-RESTORE_FILE = "restore_file"
-CLOSE_APPLICATION = "close_application"
-LIST_MCP_SERVERS = "list_mcp_servers"
 
 
 class ScreenTarget(StrEnum):
@@ -48,7 +48,7 @@ class ScreenTarget(StrEnum):
 class BuiltInTool:
     """One row of the table.
 
-    `tool_type` to `evidence` are the facts of its contract (`core.fleet.models.Contract`); `why` gives the
+    `tool_type` to `evidence` are the facts of its contract (`core.models.tools.Contract`); `why` gives the
     reason for effect and risk. `paths` and `shell_line` name arguments; `target` is its target on the screen.
     `opens_or_closes`: it opens or closes windows. `summary` describes a call in one sentence, and `undo` how
     the call is undone; both are functions of the arguments.

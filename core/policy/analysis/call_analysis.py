@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from core.fleet.models import Effect, Risk, Source, Tool
 from core.json_walk import values_in
+from core.models.tools import Effect, Risk, Source, Tool
 from core.policy.analysis.arguments import (
     RawFinding,
     described_kind,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from core.commitments import Opening, opened
 from core.confusables import plain_look
-from core.fleet.models import Risk
 from core.json_walk import mapped, values_in
+from core.models.tools import Risk
 from core.policy.analysis.shell.places import SYSTEM
 from core.policy.models import Finding
 from core.text import escape_hidden, shorten_middle

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 
 # (text, risk, start, end); offsets in characters of the query.
 QueryFinding = tuple[str, Risk, int, int]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.arguments import RawFinding, snake
 
 _KEYS = ("key", "keys", "shortcut", "hotkey", "combo")

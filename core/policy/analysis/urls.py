@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
 from core.confusables import false_signs, looks_plain, plain_look, scripts_of
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.text import short_line
 
 # (text, risk).

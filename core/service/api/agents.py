@@ -8,7 +8,7 @@ from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped
 from core.batch.run_state import ActiveRun
 from core.changes import SignedChange
 from core.errors import BadInput, QuarterdeckError, Refused
-from core.policy.agents import Agent, AgentSettings, ClientProgram, NewAgent, Transport, token_prefix
+from core.policy.agent_models import Agent, AgentSettings, ClientProgram, NewAgent, Transport, token_prefix
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
 from core.service.api.models import AgentCommandPage, AgentState, AgentTally

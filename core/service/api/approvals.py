@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from core.approvals.answering_rules import check_still_secret
-from core.approvals.grants import Grant, SignedGrant
 from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.approvals.suggestions import helpers_for
@@ -17,10 +16,11 @@ from core.audit.events import GrantRevoked, OperatorRegistered, OperatorRemoved
 from core.batch.questions import is_question
 from core.canonical_json import digest_of
 from core.changes import SignedChange
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import CommandResult
 from core.dispatch.card_views import CardView
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.policy.grants import Grant, SignedGrant
 from core.policy.models import Answer
 from core.policy.refusal import refusal
 from core.service import proposals

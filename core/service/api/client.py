@@ -8,14 +8,19 @@ from core.audit.entries import Entry
 from core.audit.events import ChangeRefused, Event
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
-from core.fleet.models import Device
 from core.ids import new_id
+from core.models.devices import Device
 from core.policy.agents import no_device
 from core.service.agent_connections import Attachment
 from core.service.api.methods import is_person
 from core.service.proposals import PlannedChange
 from core.service.reserve import Kept
 from core.service.service import Service
+
+
+def no_such_run(run: str) -> BadInput:
+    """The error for a run that does not exist, or not for this client."""
+    return BadInput(f"There is no run {run[:100]}.", ErrorCode.NOT_FOUND)
 
 
 class Client:
@@ -83,7 +88,7 @@ class Client:
             BadInput: it does not; the message is the one of a run that is not known.
         """
         if self.is_agent and actor != self.actor:
-            raise BadInput(f"There is no run {run[:100]}.", ErrorCode.NOT_FOUND)
+            raise no_such_run(run)
 
     async def signed(self, planned: PlannedChange, signed: SignedChange | None) -> dict[str, Any]:
         """Check the signature of a change that loosens security; returns the proof for its journal entry.

@@ -11,8 +11,6 @@ import asyncio
 from functools import partial
 from typing import Any
 
-import structlog
-
 from core.aip.connector import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
@@ -27,36 +25,37 @@ from core.audit.events import (
 )
 from core.audit.events import DeviceForgotten as DeviceForgottenEvent
 from core.changes import SignedChange
-from core.errors import BadInput, ErrorCode, JournalUnavailable
-from core.fleet.filter import parse_filter
+from core.errors import BadInput, JournalUnavailable
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, with_settings
 from core.fleet.models import (
     Certificates,
     Check,
     ContractChange,
-    Device,
     DeviceDetails,
     DeviceSettings,
-    Health,
     Listening,
-    Machine,
     Pairing,
     Refusal,
-    Tool,
     ToolDescription,
     ToolHit,
 )
 from core.fleet.tool_scope import scope_of, undo_of
+from core.log import Logger
+from core.models.device_filter import parse_filter
+from core.models.devices import Device, Machine
+from core.models.tool_lookup import missing_tool, tool_named
+from core.models.tools import Tool
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
 from core.service.api.events import DeviceForgotten
 from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
 from core.service.device_history import changes_before, past_calls, past_results
+from core.settings import set_listen
 from core.text import plural
 from core.tokens import token_digest
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # Characters. A host name has at most 253.
 _LONGEST_ADDRESS = 300
@@ -82,12 +81,9 @@ class LocalDevices(ClientApi, DevicesApi):
     async def describe(self, device: str, tool: str) -> ToolDescription:
         service = self._service
         there, people = self._client.device(device), not self._client.is_agent
-        offered = next(
-            (one for one in service.fleet.tools(device) if tool in (one.tool_name, one.tool_key)), None
-        )
-        if offered is None:
-            away = "" if there.health in (Health.ONLINE, Health.BUSY) else f" It is {there.health.value}."
-            raise BadInput(f"{there.lacks(tool[:200])}{away}", ErrorCode.UNKNOWN_TOOL)
+        tools = service.fleet.tools(device)
+        if (offered := tool_named(tool, tools)) is None:
+            raise missing_tool(there, tool, tools)
         return ToolDescription(
             tool=offered,
             scope=scope_of(offered, there),
@@ -148,7 +144,7 @@ class LocalDevices(ClientApi, DevicesApi):
         if len(address) > _LONGEST_ADDRESS:
             # Every attempt is recorded; the limit keeps text that was pasted by mistake out of the journal.
             raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
-        service.home.settings()
+        service.written_settings()
         before = service.links.listening().address
         change = partial(ListeningChanged, from_=before, to=address.strip())
         try:
@@ -170,7 +166,7 @@ class LocalDevices(ClientApi, DevicesApi):
             raise
         # Written only after listening has succeeded, so that the next start uses a working address.
         try:
-            service.home.set_listen(address)
+            set_listen(service.home.settings, address)
         except BadInput as error:
             raise BadInput(
                 f"It listens at {address.strip()} until it ends, not after: {error.message}"

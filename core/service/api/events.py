@@ -8,10 +8,8 @@ from pydantic import Field
 
 from core.approvals.models import Approval, Operator
 from core.batch.models import Cell, RunSummary
-from core.fleet.models import (
-    Device,
-    FrozenModel,
-)
+from core.models.devices import Device
+from core.models.frozen import FrozenModel
 from core.service.api.models import (
     AgentState,
     JournalStatus,

@@ -7,11 +7,11 @@ from core.audit.events import event_of
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
 from core.audit.projection import CommandState
 from core.audit.query import quoted
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode
 from core.policy.models import Decision
-from core.replay.models import Timeline
-from core.replay.result_search import ContentHits, find_in_results
+from core.replay.models import ContentHits, Timeline
+from core.replay.result_search import find_in_results
 from core.replay.timeline import build_timeline
 from core.service.api.client import Client, ClientApi
 from core.service.api.models import CommandRecord, EntryPage, Proof

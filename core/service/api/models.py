@@ -10,10 +10,11 @@ from core.approvals.models import Approval, Operator
 from core.audit.entries import Entry
 from core.audit.models import InclusionProof
 from core.batch.models import RunSummary
-from core.dispatch.models import CommandResult, Verdict
+from core.commands.results import CommandResult, Verdict
 from core.errors import ErrorInfo
-from core.fleet.models import Device, FrozenModel
-from core.policy.agents import Agent, ClientProgram
+from core.models.devices import Device
+from core.models.frozen import FrozenModel
+from core.policy.agent_models import Agent, ClientProgram
 from core.policy.models import Decision, Profile
 from core.service.envelope import Envelope
 

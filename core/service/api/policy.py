@@ -11,13 +11,13 @@ from core.audit.events import Event, PolicySaved, ProfileChanged
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, Refused
 from core.files import write_atomic
-from core.fleet.models import Device
 from core.fleet.tool_pins import known_tools
-from core.policy.loosening import is_as_strict
-from core.policy.models import Decision, Profile
-from core.policy.policy_check import PolicyCheck, PolicyText, Trial, check_text
+from core.models.devices import Device
+from core.policy.models import Decision, Explanation, PolicyCheck, PolicyText, Profile, Trial
+from core.policy.policy_check import check_text
 from core.policy.policy_file import parse_policy, read_policy_text, with_profile
-from core.policy.policy_store import Explanation, checked_policy, text_digest
+from core.policy.policy_store import checked_policy, text_digest
+from core.policy.profiles import is_as_strict
 from core.service import proposals
 from core.service.api.client import ClientApi
 from core.service.api.models import PolicyStatus

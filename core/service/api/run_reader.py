@@ -18,9 +18,9 @@ from core.batch.held_values import bytes_of
 from core.batch.history import END_KINDS, rebuild_run, summary_of
 from core.batch.models import Batch, Cell, CellPage, Run, RunState, RunSummary
 from core.batch.run_state import ActiveRun, with_result
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError
-from core.service.api.client import Client
+from core.service.api.client import Client, no_such_run
 
 MOST_CELLS = 1_000
 # Bytes, as JSON, of the values that a page takes from the journal. With those in memory (`MOST_HELD`) they
@@ -67,7 +67,7 @@ class RunReader:
         def rebuild(entries: Iterator[Entry]) -> Run:
             first = next(entries, None)
             if first is None:
-                raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+                raise no_such_run(run)
             self._client.check_own(first.actor, run)
             return rebuild_run(keep_values(chain([first], entries), _no_value))
 

@@ -15,49 +15,47 @@ from core.audit.entries import Kind
 from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
 from core.audit.query import quoted
-from core.batch.expression_trial import (
-    AskedExpression,
-    ExpressionTrials,
-    Known,
-    parts_read,
-    try_expressions,
-)
+from core.batch.expression_trial import Known, parts_read, try_expressions
 from core.batch.expressions import DeviceFacts
 from core.batch.held_values import steps_read
 from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
-from core.batch.live_output import OutputChunk, chunk_of, output_in
+from core.batch.live_output import chunk_of, output_in
 from core.batch.models import (
+    AskedExpression,
     Batch,
     Cell,
     CellPage,
     CellState,
+    ExpressionTrials,
+    OutputChunk,
     Plan,
     Run,
+    RunComparison,
     RunSummary,
     SavedBatch,
     Step,
+    UndoPlan,
     flatten,
 )
 from core.batch.planner import Planner
 from core.batch.result_schema import arriving_schema
 from core.batch.resume import Remainder, check_resumable, remainder_of
-from core.batch.run_compare import RunComparison, compare_runs, joined
+from core.batch.run_compare import compare_runs, joined
 from core.batch.run_state import ActiveRun, already_resumed, settled
 from core.batch.runner import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.batch.step_values import load_texts
 from core.batch.templates import compile_batch
-from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import Basis, CommandResult, Verdict
-from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.filter import no_match
-from core.fleet.models import Device
+from core.commands.request import CommandRequest
+from core.commands.results import Basis, CommandResult, Verdict
+from core.errors import BadInput, ErrorCode, Refused, first_fault
+from core.models.device_filter import no_match
+from core.models.devices import Device
 from core.policy.policy_check import approvals_out_of_reach
 from core.service.alternatives import FailedCall, alternatives_to
-from core.service.api.client import Client, ClientApi
+from core.service.api.client import Client, ClientApi, no_such_run
 from core.service.api.devices import matching_devices
 from core.service.api.models import ResultPage, RunPage
 from core.service.api.run_reader import Place, RunReader, no_such_cell
@@ -554,7 +552,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def _start_of(self, run: str) -> int:
         page = await self._service.journal.query(f"kind:{Kind.RUN_STARTED} run:{quoted(run)}", limit=1)
         if not page.entries:
-            raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+            raise no_such_run(run)
         return page.entries[0].seq
 
     async def cancel(self, live: ActiveRun) -> None:
@@ -578,8 +576,7 @@ def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> 
     try:
         return Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise BadInput(f"This is no call: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+        raise BadInput(f"This is not a call: {first_fault(error)}.") from None
 
 
 def _check_said(said: str) -> None:

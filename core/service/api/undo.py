@@ -6,24 +6,13 @@ from collections.abc import AsyncIterator
 
 from core.audit.entries import Entry, Kind
 from core.audit.query import quoted
-from core.batch.models import Run
+from core.batch.models import Run, UndoCell, UndoFate, UndoPlan
 from core.batch.run_state import ActiveRun
 from core.batch.runner import Undoing
-from core.batch.undo_plan import (
-    INVERSES,
-    UndoCell,
-    UndoFate,
-    UndoPlan,
-    plan_of,
-    plan_undo,
-    undo_calls,
-    undone_by,
-)
+from core.batch.undo_plan import INVERSES, plan_of, plan_undo, undo_calls, undone_by
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.tool_catalog import YieldTimer
 from core.service.service import Service
-
-_PAGE = 1_000
+from core.tasks import in_turns
 
 
 async def make_undo_plan(service: Service, run: Run, actor: str) -> UndoPlan:
@@ -47,11 +36,7 @@ async def make_undo_plan(service: Service, run: Run, actor: str) -> UndoPlan:
     plan = await service.journal.fold_run(
         summary.id, lambda entries: plan_undo(run, entries, undone, unavailable)
     )
-    pause = YieldTimer()
-    cells = []
-    for cell in plan.cells:
-        cells.append(await _decided(service, cell, actor))
-        await pause.breathe()
+    cells = [await _decided(service, cell, actor) async for cell in in_turns(plan.cells)]
     return plan_of(summary.id, cells)
 
 
@@ -83,17 +68,10 @@ async def start_undo(service: Service, run: Run, actor: str, operator: str, dige
     return await service.runner.start(calls.batch, devices, actor, "undo", operator=operator, undoing=undoing)
 
 
-async def _inverses_since(service: Service, seq: int) -> AsyncIterator[Entry]:
+def _inverses_since(service: Service, seq: int) -> AsyncIterator[Entry]:
     """The entries, since entry `seq`, of the calls of inverses, oldest first."""
     kinds = f"{Kind.COMMAND_PREPARED},{Kind.RESULT_RECORDED},{Kind.LATE_ANSWER_RECEIVED}"
-    after: int | None = seq
-    while after is not None:
-        page = await service.journal.query(
-            f"tool:{','.join(INVERSES)} kind:{kinds}", after=after, limit=_PAGE
-        )
-        for entry in page.entries:
-            yield entry
-        after = page.next_after
+    return service.journal.entries(f"tool:{','.join(INVERSES)} kind:{kinds}", after=seq)
 
 
 def _unavailable(service: Service, device: str) -> dict[tuple[str, str], str]:

@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Callable
 from functools import cache
 from typing import Any
 
-import structlog
 from pydantic import BaseModel, TypeAdapter
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
@@ -33,14 +32,15 @@ from core.errors import (
     error_from,
 )
 from core.home import Home
+from core.log import Logger
 from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Console, Event
 from core.service.event_hub import Pending
 from core.service.rpc import protocol
 from core.service.rpc.transport import dial
-from core.tasks import TaskGroupOwner
+from core.tasks import TaskGroupOwner, in_turns
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 CONNECT_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 30.0
@@ -176,7 +176,7 @@ class RemoteConsole(Console):
             QuarterdeckError: the error with which the service answered.
             ServiceError: the socket dropped, or no answer came in time; the call may have taken effect.
         """
-        form = protocol.methods()[method.wire]
+        form = protocol.wire_form(method)
         return await self._request(form, form.encode_arguments(args, kwargs))
 
     async def _request(self, method: protocol.Method, params: dict[str, Any]) -> Any:
@@ -311,47 +311,41 @@ async def _say_hello(
     return protocol.Welcome.model_validate(frame.get("welcome"))
 
 
-SLICE = 100
-
-
 async def read_result(method: protocol.Method, value: Any) -> Any:
-    """Validate an answer's JSON data as `method.result`, long lists in slices.
+    """Validate an answer's JSON data as `method.result`, long lists in pages.
 
     Raises:
         ValidationError: the data do not fit the method's result type.
     """
     if isinstance(value, list):
-        if len(value) > SLICE and (element := _model_in(method.result_type)) is not None:
-            value = await _in_slices(_list_of(element).validate_python, value)
+        if len(value) > protocol.PAGE and (element := _model_in(method.result_type)) is not None:
+            value = await _in_pages(_list_of(element).validate_python, value)
     elif isinstance(value, dict):
         for key, element in _lists_of(method.result_type).items():
-            if isinstance(part := value.get(key), list) and len(part) > SLICE:
-                built = await _in_slices(_list_of(element).validate_python, part)
+            if isinstance(part := value.get(key), list) and len(part) > protocol.PAGE:
+                built = await _in_pages(_list_of(element).validate_python, part)
                 value = {**value, key: built}
     # Accepts the models that are already built unchanged.
     return method.result.validate_python(value)
 
 
 async def read_events(value: Any, take: Callable[[list[Event]], None]) -> None:
-    """Validate a frame's events in slices and pass each slice to `take`.
+    """Validate a frame's events in pages and pass each page to `take`.
 
     Raises:
-        ValidationError: an item is not an event; the slices before it have been passed to `take`.
+        ValidationError: an item is not an event; the pages before it have been passed to `take`.
     """
     if not isinstance(value, list):
         take(protocol.decode_events(value))
         return
-    for start in range(0, len(value), SLICE):
-        if start:
-            await asyncio.sleep(0)
-        take(protocol.decode_events(value[start : start + SLICE]))
+    async for page in in_turns(protocol.pages_of(value)):
+        take(protocol.decode_events(page))
 
 
-async def _in_slices(build: Callable[[list[Any]], list[Any]], values: list[Any]) -> list[Any]:
+async def _in_pages(build: Callable[[list[Any]], list[Any]], values: list[Any]) -> list[Any]:
     built: list[Any] = []
-    for start in range(0, len(values), SLICE):
-        await asyncio.sleep(0)
-        built += build(values[start : start + SLICE])
+    async for page in in_turns(protocol.pages_of(values)):
+        built += build(page)
     return built
 
 

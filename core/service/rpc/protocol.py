@@ -11,7 +11,6 @@ This module names no method: each wire form is derived from the method's declara
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import typing
 from collections.abc import Iterator
@@ -23,16 +22,17 @@ import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.broken_text import fault_words
-from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, first_fault
 from core.json_walk import Members, is_finite, members_of, place_text, walk
-from core.policy.agents import PREFIX as AGENT_PREFIX
-from core.policy.agents import is_agent
+from core.policy.agent_models import PREFIX as AGENT_PREFIX
+from core.policy.agent_models import is_agent
 from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Event, api_methods
+from core.tasks import in_turns
 
 MAX_FRAME = 64 * 1024 * 1024
-# Members of a list. Ten thousand cells with their results take 0.1 s.
-ENCODED_AT_ONCE = 500
+PAGE = 500
+"""Members of a list that are encoded or validated at once. Ten thousand cells take 0.1 s."""
 ID_BYTES = 8
 MAX_ID = 2**53 - 1
 
@@ -46,7 +46,7 @@ class Hello(BaseModel):
     A person's permissions depend on signatures, not on this claim.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     api_version: int
     client: Client
@@ -73,7 +73,7 @@ class Hello(BaseModel):
 class Welcome(BaseModel):
     """The service's answer to a hello that it accepts."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     api_version: int
     version: str
@@ -130,14 +130,7 @@ class Method:
         try:
             return {name: self.parameters[name].validate_python(value) for name, value in params.items()}
         except ValidationError as error:
-            raise BadInput(f"{self.name}: {first_problem(error)}") from error
-
-
-def first_problem(error: ValidationError) -> str:
-    """Pydantic's first finding, in one line without the value (it may be secret or huge)."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg']}" if place else str(first["msg"])
+            raise BadInput(f"{self.name}: {first_fault(error)}") from error
 
 
 def _check_finite(arguments: dict[str, Any]) -> None:
@@ -156,13 +149,14 @@ def _members(value: Any) -> Members | None:
     return members_of(dict(value) if isinstance(value, BaseModel) else value)
 
 
-@cache
 def methods() -> dict[str, Method]:
     """The wire form of every method of the console API, by its name on the wire."""
-    return {name: _wire_form(api) for name, api in sorted(api_methods().items())}
+    return {name: wire_form(api) for name, api in sorted(api_methods().items())}
 
 
-def _wire_form(api: ApiMethod) -> Method:
+@cache
+def wire_form(api: ApiMethod) -> Method:
+    """The wire form of a method, made when the method is first called: a client calls few of them."""
     hints = typing.get_type_hints(api.function, include_extras=True)
     result = hints.pop("return")
     signature = inspect.signature(api.function)
@@ -219,8 +213,6 @@ def decode(data: str | bytes) -> dict[str, Any]:
 async def encode_result(number: int, method: Method, value: Any) -> bytes:
     """Encode the frame of an answer: binary if the method returns bytes, else JSON.
 
-    The loop has a turn after each `ENCODED_AT_ONCE` members of a long list.
-
     Raises:
         QuarterdeckError: the result has no JSON form (`bad_result`) or exceeds `MAX_FRAME` (`too_large`).
     """
@@ -228,11 +220,7 @@ async def encode_result(number: int, method: Method, value: Any) -> bytes:
         data = number.to_bytes(ID_BYTES, "big") + bytes(value)
     else:
         try:
-            parts: list[bytes] = []
-            for part in _json_parts(method, value):
-                if parts:
-                    await asyncio.sleep(0)
-                parts.append(part)
+            parts = [part async for part in in_turns(_json_parts(method, value))]
         except (pydantic_core.PydanticSerializationError, UnicodeError) as error:
             raise QuarterdeckError(
                 f"The result of {method.name} has no JSON form: {fault_words(error)}.", ErrorCode.BAD_RESULT
@@ -265,16 +253,20 @@ def _json_parts(method: Method, value: Any) -> Iterator[bytes]:
 
 
 def _list_parts(values: list[Any]) -> Iterator[bytes]:
-    for start in range(0, len(values), ENCODED_AT_ONCE):
-        part = pydantic_core.to_json(
-            values[start : start + ENCODED_AT_ONCE], by_alias=True, inf_nan_mode="null"
-        )
-        yield (b"," if start else b"[") + part[1:-1]
+    for number, page in enumerate(pages_of(values)):
+        part = pydantic_core.to_json(page, by_alias=True, inf_nan_mode="null")
+        yield (b"," if number else b"[") + part[1:-1]
     yield b"]"
 
 
+def pages_of(values: list[Any]) -> Iterator[list[Any]]:
+    """A list in pages of `PAGE` members."""
+    for start in range(0, len(values), PAGE):
+        yield values[start : start + PAGE]
+
+
 def _is_long(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > ENCODED_AT_ONCE
+    return isinstance(value, list) and len(value) > PAGE
 
 
 def encode_events(stream: int, events: list[Event]) -> bytes:
@@ -327,4 +319,4 @@ def read_hello(data: str | bytes) -> Hello:
     try:
         return Hello.model_validate(hello)
     except ValidationError as error:
-        raise BadInput(f"hello: {first_problem(error)}") from error
+        raise BadInput(f"hello: {first_fault(error)}") from error

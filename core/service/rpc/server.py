@@ -12,21 +12,21 @@ import os
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
-import structlog
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from core import __version__
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
-from core.service.console import API_VERSION, Console, Event
+from core.log import Logger
+from core.service.console import API_VERSION, Console, Event, api_methods
 from core.service.event_hub import Pending
 from core.service.rpc import protocol
 from core.service.rpc.transport import Endpoint, peer_uid
 from core.tasks import TaskGroupOwner
 from core.user import user_name
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 MAX_CONCURRENT = 64
 MAX_STREAMS = 16
@@ -222,8 +222,8 @@ class _Client:
             task.add_done_callback(lambda _: self._slots.release())
             self._calls.add(task)
             task.add_done_callback(self._calls.discard)
-            method = protocol.methods().get(name)
-            if method is not None and method.api.only_waits:
+            method = api_methods().get(name)
+            if method is not None and method.only_waits:
                 self._waits[number] = task
                 task.add_done_callback(lambda _: self._waits.pop(number, None))
         elif "subscribe" in frame:
@@ -258,12 +258,12 @@ class _Client:
             await self._connection.close(1008, "The agent was revoked.")
 
     def _allowed(self, name: str) -> protocol.Method:
-        method = protocol.methods().get(name)
+        method = api_methods().get(name)
         if method is None:
             raise BadInput(f"There is no method {name!r:.80}.")
         # Checked here too, so that a refused call's arguments are not even looked at.
-        method.api.check_caller(self._actor)
-        return method
+        method.check_caller(self._actor)
+        return protocol.wire_form(method)
 
     def _subscribe(self, number: int) -> None:
         if number in self._streams:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.changes import SignedChange
 from core.errors import BadInput
-from core.policy.agents import Agent, AgentSettings, NewAgent, token_prefix
+from core.policy.agent_models import Agent, AgentSettings, NewAgent, token_prefix
 from core.service import proposals
 from core.service.console import (
     AgentChanged,

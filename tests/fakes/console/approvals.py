@@ -7,14 +7,14 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.approvals.answering_rules import check_grant, check_may_approve
-from core.approvals.grants import Grant, SignedGrant
 from core.approvals.models import Approval, ApprovalState, Fatigue, Operator
 from core.approvals.preview_models import NOT_THERE, Helper, Preview, Region
 from core.audit.entries import Kind
 from core.canonical_json import sha256_hex
 from core.changes import SignedChange
-from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
+from core.commands.results import Basis, CommandResult, Evidence, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.policy.grants import Grant, SignedGrant
 from core.service import proposals
 from core.statements import SignedStatement, make_request
 from tests.fakes.console.changes import Changes

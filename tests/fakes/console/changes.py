@@ -14,7 +14,8 @@ from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.known_devices import KnownDevice
-from core.fleet.models import ContractChange, Machine
+from core.fleet.models import ContractChange
+from core.models.devices import Machine
 from core.policy.policy_file import parse_policy
 from core.service import proposals
 from core.service.changes import ChangeGate, SignatureHistory
@@ -100,7 +101,8 @@ class Changes(KnownState):
             Service,
             SimpleNamespace(
                 policy=SimpleNamespace(accepted_text=self.accepted_text, files=files),
-                home=SimpleNamespace(settings=lambda: self.settings, batches=NOWHERE, device_state=NOWHERE),
+                written_settings=lambda: self.settings,
+                home=SimpleNamespace(batches=NOWHERE, device_state=NOWHERE),
                 accepted_settings=self.accepted_settings,
                 links=SimpleNamespace(
                     listening=lambda: self.listens,

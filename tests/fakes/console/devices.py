@@ -5,31 +5,40 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from core.aip.pairing import Pairing as Line
+from core.aip.pairing import encode_pairing
 from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
-from core.fleet.filter import parse_filter
 from core.fleet.models import (
     Certificates,
     Check,
     CheckState,
-    Device,
     DeviceDetails,
     DeviceSettings,
-    Health,
     Listening,
     Pairing,
     Refusal,
-    Tool,
     ToolDescription,
     ToolHit,
 )
 from core.fleet.tool_scope import scope_of, undo_of
 from core.fleet.tool_search import Offer, ToolIndex
+from core.models.device_filter import parse_filter
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 from core.service import proposals
 from core.service.console import DeviceForgotten, LivePicture, LiveState
 from core.tokens import token_digest
 from tests.fakes.console.changes import TOKEN, Changes
-from tests.fakes.fleet_data import FINGERPRINT, NEXT_FINGERPRINT, ago, history_of, refusals_of
+from tests.fakes.fleet_data import (
+    CERTIFICATE_ENDS,
+    FINGERPRINT,
+    NEXT_CERTIFICATE_ENDS,
+    NEXT_FINGERPRINT,
+    ago,
+    history_of,
+    refusals_of,
+)
 
 
 class DeviceAnswers(Changes):
@@ -107,9 +116,11 @@ class DeviceAnswers(Changes):
             raise BadInput(f"{address!r} is no address. Write host:port, such as 127.0.0.1:5000.")
         self.check_signed(proposals.listening(self.service_seen(), address), signed)
         local = host in ("127.0.0.1", "localhost", "[::1]")
+        # A service that listens at port 0 gets one from the system.
+        port = port if int(port) else "5000"
         self.listens = Listening(
             address=address,
-            url=f"{'ws' if local else 'wss'}://{address}/ws",
+            url=f"{'ws' if local else 'wss'}://{host}:{port}/ws",
             secure=not local,
             fingerprint="" if local else FINGERPRINT,
             refused=self.listens.refused,
@@ -117,7 +128,22 @@ class DeviceAnswers(Changes):
         return self.listens
 
     def on_certificates(self) -> Certificates:
-        return Certificates(present=self.listens.fingerprint, next=self.next_certificate)
+        present, announced = self.listens.fingerprint, self.next_certificate
+        return Certificates(
+            present=present,
+            present_until=CERTIFICATE_ENDS if present else "",
+            next=announced,
+            next_until=NEXT_CERTIFICATE_ENDS if announced else "",
+            devices=[
+                row.model_copy(
+                    update={
+                        "takes_next": bool(announced) and row.takes_present and not row.why,
+                        "why": row.why if announced else "",
+                    }
+                )
+                for row in self.certificate_rows
+            ],
+        )
 
     def on_renew_certificate(self, signed: SignedChange | None) -> Certificates:
         if not self.next_certificate:
@@ -128,6 +154,9 @@ class DeviceAnswers(Changes):
     def on_switch_certificate(self, anyway: bool) -> Certificates:
         if not self.next_certificate:
             raise BadInput("There is no next certificate: quarterdeck devices certificate renew.")
+        without = [row for row in self.certificate_rows if row.why]
+        if without and not anyway:
+            raise BadInput(f"{len(without)} devices have not taken the next certificate.")
         self.listens = self.listens.model_copy(update={"fingerprint": self.next_certificate})
         self.next_certificate = ""
         return self.on_certificates()
@@ -141,7 +170,7 @@ class DeviceAnswers(Changes):
         url = self.listens.url
         return Pairing(
             name=name,
-            string=f"qd1.{name}.{TOKEN}.{FINGERPRINT[:32]}",
+            string=encode_pairing(Line(url, name, TOKEN, self.listens.fingerprint)),
             url=url,
             stock_url=f"{url}?token={TOKEN}",
             command="quarterdeck-device --pair -",

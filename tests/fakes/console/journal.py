@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.audit.entries import Entry
 from core.errors import ErrorCode, QuarterdeckError
-from core.replay.models import Timeline
-from core.replay.result_search import ContentHits, find_in_results
+from core.replay.models import ContentHits, Timeline
+from core.replay.result_search import find_in_results
 from core.service.console import (
     Bucket,
     CommandRecord,

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.approvals.grants import GrantBook
 from core.audit.entries import Kind
 from core.canonical_json import sha256_hex
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, Refused
 from core.policy.engine import PolicyEngine, PolicyQuery, match_context_of
-from core.policy.loosening import is_as_strict, loosenings
-from core.policy.models import Answer, Decision, Profile
-from core.policy.policy_check import PolicyCheck, PolicyText, Trial, TrialRow, check_text
+from core.policy.grant_book import GrantBook
+from core.policy.loosening import loosenings
+from core.policy.models import (
+    Answer,
+    Decision,
+    Explanation,
+    PolicyCheck,
+    PolicyText,
+    Profile,
+    Trial,
+    TrialRow,
+)
+from core.policy.policy_check import check_text
 from core.policy.policy_file import PolicyFile, parse_policy, with_profile
-from core.policy.policy_store import Explanation
+from core.policy.profiles import is_as_strict
 from core.service import proposals
 from core.service.console import PolicyStatus
 from tests.fakes.console.changes import Changes

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.batch.expression_trial import AskedExpression, ExpressionTrials, try_expressions
+from core.batch.expression_trial import try_expressions
 from core.batch.file_names import file_stem
-from core.batch.live_output import OutputChunk, OutputPiece, chunk_of
-from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, SavedBatch, flatten
-from core.batch.run_compare import RunComparison, compare_runs
-from core.batch.undo_plan import UndoPlan, plan_of
+from core.batch.live_output import chunk_of
+from core.batch.models import (
+    AskedExpression,
+    Batch,
+    Cell,
+    CellPage,
+    ExpressionTrials,
+    OutputChunk,
+    OutputPiece,
+    Plan,
+    Run,
+    RunComparison,
+    RunSummary,
+    SavedBatch,
+    UndoPlan,
+    flatten,
+)
+from core.batch.run_compare import compare_runs
+from core.batch.undo_plan import plan_of
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.service.console import ResultPage, RunPage
 from core.service.envelope import Alternative, cell_envelope

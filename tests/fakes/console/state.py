@@ -7,16 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from core.approvals.fatigue import FatigueMeter
-from core.approvals.grants import Grant, GrantBook
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.approvals.preview_models import Helper, Preview
+from core.approvals.queue_order import in_queue_order
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch
 from core.changes import Proposal, SignedChange
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Check, Contract, Device, Listening, Tool
-from core.home import Settings
+from core.fleet.models import Check, DeviceCertificates, Listening
+from core.models.devices import Device
+from core.models.tools import Contract, Tool
 from core.policy.agents import Agents
+from core.policy.grant_book import GrantBook
+from core.policy.grants import Grant
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.service.console import (
@@ -30,6 +33,7 @@ from core.service.console import (
     PolicyStatus,
 )
 from core.service.held_settings import loosening_settings
+from core.settings import Settings
 from tests.fakes.fleet_data import CHANGED_KEY, FINGERPRINT, make_devices, make_tools
 from tests.fakes.journal import FakeJournal
 from tests.fakes.policy_data import RULES
@@ -82,6 +86,8 @@ class KnownState(TableConsole):
             refused=14,
         )
         self.next_certificate = ""
+        # Rows with a `why` have not taken the next certificate.
+        self.certificate_rows: list[DeviceCertificates] = []
         # What the doctor finds; None: what fits the device's health.
         self.checks: list[Check] | None = None
         # Of devices that give no live pictures, why.
@@ -156,7 +162,7 @@ class KnownState(TableConsole):
     def waiting(self) -> list[Approval]:
         """The requests that wait, highest risk first, then oldest."""
         waiting = [one for one in self.queue.values() if one.state is ApprovalState.WAITING]
-        return sorted(waiting, key=lambda one: (-one.decision.risk.rank, one.asked_at))
+        return in_queue_order(waiting)
 
     # What changes it, and says so by an event
 

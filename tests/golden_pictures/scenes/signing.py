@@ -12,9 +12,10 @@ from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenDevice, OpenSection
 from core.approvals.operator_keys import create_operator_key
-from core.home import Home, Settings
+from core.home import Home
 from core.policy.models import Profile
 from core.service.held_settings import loosening_settings, pending_settings
+from core.settings import Settings
 from tests.fakes.console import FakeConsole
 from tests.fakes.policy_data import RULES
 from tests.fakes.story import story

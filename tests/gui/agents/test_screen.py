@@ -18,7 +18,7 @@ from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.audit.entries import Kind
 from core.errors import DeviceError
-from core.policy.agents import AgentSettings, ClientProgram, token_prefix
+from core.policy.agent_models import AgentSettings, ClientProgram, token_prefix
 from core.policy.models import Profile
 from core.service.console import AgentConnection, AgentTally
 from core.tokens import token_digest

@@ -17,7 +17,7 @@ from app.widgets.code_view import FindingGutter
 from app.widgets.labels import Label, Link
 from app.widgets.line_breaks import breakable, whole
 from core.canonical_json import canonical_bytes
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.models import Finding, Reason
 from core.text import right_to_left_letters
 from tests.fakes.approvals_desk import DeskWith, find_in, make_approval

@@ -16,11 +16,11 @@ from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, 
 from app.screens.approvals.screen import ApprovalsScreen
 from app.theme.theme import Theme
 from app.widgets.dialog import FOCUS_ROOM
-from core.approvals.grants import uncovered_request
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.policy.constraints import Constraint
+from core.policy.grant_scope import uncovered_request
 from core.statements import verify_signature
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, DeskWith, make_approval, press
 from tests.fakes.console import FakeConsole

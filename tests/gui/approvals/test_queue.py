@@ -10,7 +10,7 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
 
-from app.screens.approvals.queue_model import QueueModel
+from app.screens.approvals.queue_cards import QueueModel
 from app.screens.approvals.queue_pane import QueuePane
 from app.screens.approvals.request_groups import Group
 from app.screens.approvals.text import TimeLeft, clock_words

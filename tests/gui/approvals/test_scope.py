@@ -7,7 +7,7 @@ from pathlib import Path
 from app.screens.approvals.screen import ApprovalsScreen
 from app.theme.theme import Theme
 from app.widgets.property_list import whole
-from core.fleet.models import Fact, Source
+from core.models.tools import Fact, Source
 from tests.fakes.window import seen
 from tests.fakes.window_on_service import open_on_service
 

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication, QMenu
 from app.items.cell_painter import cell_width
 from app.main import ConsoleApplication
 from app.screens.fleet.batch_targets import run_targets
+from app.screens.fleet.device_columns import DEVICE_COLUMNS, NAME
 from app.screens.fleet.device_menu import device_menu
-from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME
 from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenBatch, OpenQuery, Target
@@ -22,7 +22,7 @@ from app.theme.theme import Theme
 from app.theme.tokens import FRAME
 from app.widgets.buttons import Button
 from core.errors import BadInput
-from core.fleet.filter import parse_filter
+from core.models.device_filter import parse_filter
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.story import story

@@ -15,7 +15,7 @@ from app.items.table_model import Cell, cell_text
 from app.main import ConsoleApplication
 from app.screens.fleet.call_tab import CallTab
 from app.screens.fleet.connection_tab import ConnectionTab
-from app.screens.fleet.device_rows import DEVICE_COLUMNS, UNAVAILABLE_COLUMNS, no_tools_words, tool_title
+from app.screens.fleet.device_columns import DEVICE_COLUMNS, UNAVAILABLE_COLUMNS, no_tools_words, tool_title
 from app.screens.fleet.diagnostics import TITLES
 from app.screens.fleet.health_series import band_start, device_series, health_spans
 from app.screens.fleet.history_tab import HistoryTab
@@ -26,16 +26,9 @@ from app.screens.targets import OpenApproval, OpenDevice, OpenRun, Target
 from app.theme.theme import Theme
 from app.widgets.property_list import whole
 from core.errors import DeviceError
-from core.fleet.models import (
-    Check,
-    CheckName,
-    CheckState,
-    Device,
-    Health,
-    HealthChange,
-    Machine,
-    Unavailable,
-)
+from core.fleet.models import Check, CheckName, CheckState, HealthChange
+from core.models.devices import Device, Health, Machine
+from core.models.tools import Unavailable
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.story import story

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 from app.items.filter_edit import offers
 from app.screens.fleet.device_filter import WORDS
 from app.theme.theme import Theme
-from core.fleet.filter import FIELDS
+from core.models.device_filter import FIELDS
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, many_devices
 from tests.fakes.story import story

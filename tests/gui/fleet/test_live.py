@@ -18,7 +18,7 @@ from app.screens.fleet.device_tiles import device_tile, newest_picture
 from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
 from core.errors import BadInput
-from core.fleet.models import Health
+from core.models.devices import Health
 from core.service.console import LivePicture, LiveState
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago, make_devices, many_devices

@@ -17,9 +17,10 @@ from app.screens.targets import OpenDevice, OpenPairing
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.aip.pairing import Pairing as Line
-from core.aip.pairing import encode_pairing
+from core.aip.pairing import decode_pairing, encode_pairing
 from core.errors import BadInput, DeviceError
-from core.fleet.models import Health, Listening
+from core.fleet.models import Listening
+from core.models.devices import Health
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.sign_sheets import operator_of, sign
@@ -92,6 +93,31 @@ async def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(
         assert PanelPage(open_fleet(desk)).device == "db-4"
         shown = " ".join(box.toPlainText() for box in desk.window.findChildren(QPlainTextEdit))
         assert string not in shown
+
+
+async def test_a_device_is_told_another_address_of_this_console(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story_of(tmp_path)) as desk:
+        sheet = await pairing_of(desk)
+        sheet.name_field.setText("db-4")
+        QTest.keyClicks(sheet.form.address_field, "no host")
+        assert "not the name or the number of a host" in sheet.form.address_row.error
+        assert not sheet.answer("pair").isEnabled()
+        sheet.form.address_field.clear()
+        QTest.keyClicks(sheet.form.address_field, "203.0.113.7")
+        sheet.answer("pair").click()
+        await sign(desk)
+        await seen(sheet.result.isVisible)
+        line = decode_pairing(sheet.result.string.text())
+        assert (line.url, line.name) == ("wss://203.0.113.7:5000/ws", "db-4")
+        assert sheet.result.stock.text().startswith("wss://203.0.113.7:5000/ws?token=")
+
+
+async def test_a_device_that_listens_is_told_no_address_of_this_console(theme: Theme, tmp_path: Path) -> None:
+    async with open_window(theme, tmp_path, story_of(tmp_path)) as desk:
+        sheet = await pairing_of(desk)
+        assert sheet.form.address_row.isVisible()
+        part_of(sheet.form.direction, "The device listens").click()
+        assert not sheet.form.address_row.isVisible()
 
 
 async def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) -> None:

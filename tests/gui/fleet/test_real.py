@@ -12,8 +12,8 @@ from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service

@@ -14,10 +14,10 @@ from app.screens.fleet.contract_view import contract_lines
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
+from core.aip.contract_digest import definition_of
 from core.aip.messages import ToolInfo
-from core.contract_digest import definition_of
 from core.fleet.contracts import judge
-from core.fleet.models import Risk, Source
+from core.models.tools import Risk, Source
 from core.policy.policy_file import Override
 from core.service.console import ContractChange
 from tests.fakes.fleet_data import CHANGED_KEY

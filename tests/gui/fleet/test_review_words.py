@@ -11,7 +11,7 @@ from app.screens.fleet.contract_review_dialog import ContractReviewDialog, trust
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
-from core.fleet.models import Tool
+from core.models.tools import Tool
 from core.service.console import ContractChange
 from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.story import story

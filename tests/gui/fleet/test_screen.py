@@ -14,7 +14,7 @@ from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.audit.entries import Kind
 from core.errors import DeviceError, ErrorCode, Refused
-from core.fleet.models import Health
+from core.models.devices import Health
 from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.sign_sheets import do_not_sign, operator_of, sign
 from tests.fakes.story import story

@@ -20,7 +20,7 @@ from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
 from core.approvals.models import Approval
 from core.audit.entries import Kind
-from core.fleet.models import Health
+from core.models.devices import Health
 from tests.fakes.desk import approve, deny, next_approval
 from tests.fakes.mcp_hosted import TOKEN
 from tests.fakes.mcp_server import rogue

@@ -14,7 +14,7 @@ from app.items.cell_painter import cell_width, text_that_fits
 from app.items.table_model import Cell
 from app.main import ConsoleApplication
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
-from app.screens.fleet.device_rows import DEVICE_COLUMNS
+from app.screens.fleet.device_columns import DEVICE_COLUMNS
 from app.screens.fleet.history_tab import COLUMNS
 from app.screens.fleet.pairing_dialog import LISTENS, PairingDialog
 from app.screens.fleet.screen import FleetScreen

@@ -11,11 +11,11 @@ from PySide6.QtCore import Qt
 
 from app.items.table_model import Cell, Column, cell_text
 from app.main import ConsoleApplication
-from app.screens.fleet import device_rows
-from app.screens.fleet.device_rows import DEVICE_COLUMNS, DeviceModel
+from app.screens.fleet import device_columns
+from app.screens.fleet.device_columns import DEVICE_COLUMNS, DeviceModel
 from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
-from core.fleet.models import Device, Health
+from core.models.devices import Device, Health
 from core.service.console import DeviceChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, many_devices
@@ -197,7 +197,7 @@ async def test_one_column_more_is_one_line_in_one_place(
     line = Column(
         "system", "System", width=60, cell=lambda device: device.platform, sort=lambda device: device.name
     )
-    monkeypatch.setattr(device_rows, "DEVICE_COLUMNS", (*DEVICE_COLUMNS, line))
+    monkeypatch.setattr(device_columns, "DEVICE_COLUMNS", (*DEVICE_COLUMNS, line))
 
     async with open_window(theme, tmp_path, crowded(100)) as desk:
         fleet = await fleet_of(desk)

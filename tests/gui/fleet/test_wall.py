@@ -23,7 +23,7 @@ from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenBatch, OpenQuery, Target
 from app.text import parse_time
 from app.theme.theme import Theme
-from core.fleet.models import Health
+from core.models.devices import Health
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago, make_devices, many_devices
 from tests.fakes.pictures import desktop_png

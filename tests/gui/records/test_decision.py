@@ -14,7 +14,7 @@ from app.records.decision import (
 )
 from app.theme.theme import Theme
 from app.widgets.labels import Label
-from core.fleet.models import Effect, Risk
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Moment, Profile, Reason
 
 DECISION = Decision(

@@ -21,8 +21,9 @@ from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
 from core.batch.models import Batch, Cell, Run, RunState, RunSummary
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import RunChanged
 from core.service.wishes import pairing_change
 from tests.fakes.desk import approve, next_approval

@@ -22,7 +22,7 @@ from app.theme.theme import Theme
 from app.widgets.labels import Label
 from core.audit.entries import Kind
 from core.batch.models import CellState
-from core.dispatch.models import Basis, Evidence, Verdict
+from core.commands.results import Basis, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.replay.titles import title_of
 from tests.fakes.journal import FakeJournal

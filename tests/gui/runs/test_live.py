@@ -15,8 +15,7 @@ from app.screens.runs.live_text import LivePart, LiveText
 from app.screens.runs.output_streams import LONGEST_LINE
 from app.screens.runs.terminal_colors import ColorReader
 from app.theme.theme import Theme
-from core.batch.live_output import OutputChunk, OutputPiece, OutputStream
-from core.batch.models import RunState
+from core.batch.models import OutputChunk, OutputPiece, OutputStream, RunState
 from tests.fakes.window import seen
 from tests.gui.page import link_in
 from tests.gui.runs.page import RunsPage, open_runs

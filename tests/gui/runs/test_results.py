@@ -17,7 +17,7 @@ from app.screens.targets import OpenRun
 from app.theme.theme import Theme
 from core.aip.messages import ResultStatus
 from core.batch.models import Cell, CellState, RunState
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from tests.fakes.runs_screen import CLEAN, change_cell, runs_of
 from tests.fakes.story import story
 from tests.fakes.window import open_frame, seen

@@ -15,7 +15,7 @@ from app.screens.settings.policy_page import line_of
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
 from core.errors import BadInput, ServiceError
-from core.policy.policy_check import PolicyProblem
+from core.policy.models import PolicyProblem
 from core.service.console import ControlChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story

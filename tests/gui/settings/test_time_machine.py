@@ -12,7 +12,7 @@ from app.screens.settings.screen import SettingsScreen
 from app.screens.settings.simulation_tab import against_words, glimpses_words, trial_words
 from app.theme.theme import Theme
 from core.errors import BadInput
-from core.policy.policy_check import Trial
+from core.policy.models import Trial
 from core.service.console import WorkProgressed
 from tests.fakes.story import story
 from tests.fakes.window import open_frame, seen

@@ -13,8 +13,8 @@ from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.approvals.operator_keys import create_operator_key
 from core.errors import Refused, ServiceError
-from core.fleet.models import NOT_CONNECTED_YET, Device, Health
 from core.home import Home
+from core.models.devices import NOT_CONNECTED_YET, Device, Health
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.hand import press_button

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from app.state import AppState, Link
 from app.theme.theme import Theme
 from core.errors import BadInput, QuarterdeckError, ServiceError
-from core.fleet.models import Health
+from core.models.devices import Health
 from core.service.console import Console, DeviceChanged, Missed
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices

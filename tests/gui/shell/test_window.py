@@ -20,8 +20,8 @@ from app.widgets.dialog import Dialog, Overlay
 from app.window import fitted
 from core.batch.models import RunState
 from core.errors import DeviceError, ServiceError
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.policy.models import Profile
 from tests.fakes.console import FakeConsole
 from tests.fakes.sign_sheets import do_not_sign, operator_of, sign, sign_sheet

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.theme.status_styles import CELLS, HEALTHS, PLANS, RISKS, SERVERS
+from app.theme.state_looks import CELLS, HEALTHS, PLANS, RISKS, SERVERS
 from app.theme.theme import Theme
 from app.theme.tokens import MODES, Mode
 from app.widgets.badges import (
@@ -130,7 +130,7 @@ def test_every_state_has_word_shape_and_known_colours(mode: Mode) -> None:
 
 
 def test_no_two_risks_and_no_two_verdicts_share_a_shape() -> None:
-    from app.theme.status_styles import VERDICTS
+    from app.theme.state_looks import VERDICTS
 
     for looks in (RISKS, VERDICTS, HEALTHS, SERVERS):
         assert len({look.glyph for look in looks.values()}) == len(looks)

@@ -13,7 +13,7 @@ from PIL import Image
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import pack_blob
 from core.aip.limits import LinkLimits
-from core.dispatch.live_secrets import Redaction
+from core.commands.live_secrets import Redaction
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.errors import ErrorCode
 from core.token_formats import MASK

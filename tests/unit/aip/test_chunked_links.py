@@ -18,8 +18,9 @@ from core.aip.device_link import DeviceLink
 from core.errors import ErrorCode
 from core.fleet.doctor import Doctor
 from core.fleet.known_devices import KnownDevices
-from core.fleet.models import CheckState, Device, Health, Listening
+from core.fleet.models import CheckState, Listening
 from core.fleet.rejected_connections import RejectedConnections
+from core.models.devices import Device, Health
 from tests.fakes.aip_house import (
     QUICK,
     House,

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import core.statements
-from core.approvals.grants import GrantBook
 from core.approvals.models import ApprovalState
 from core.audit.entries import Entry, Kind
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.errors import ErrorCode, Refused
 from core.home import Home
+from core.policy.grant_book import GrantBook
 from core.statements import short_code
 from tests.fakes.operator_answers import SHELL, asked, kinds_of, signed_grant, terms_for, yes
 from tests.fakes.patience import PATIENCE_S

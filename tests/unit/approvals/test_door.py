@@ -14,7 +14,7 @@ from core.approvals.operator_keys import OperatorKey, statement_for
 from core.approvals.preview_models import Preview, Region
 from core.approvals.suggestions import helpers_for
 from core.audit.entries import Kind
-from core.dispatch.channel import LocalCommandDispatcher
+from core.commands.channel import LocalCommandDispatcher
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home

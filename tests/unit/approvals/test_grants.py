@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from core.approvals.answering_rules import grant_may_answer
-from core.approvals.grants import GrantBook
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
 from core.errors import JournalUnavailable, Refused
-from core.fleet.models import Risk
 from core.home import Home
+from core.models.tools import Risk
 from core.policy.constraints import Constraint
+from core.policy.grant_book import GrantBook
 from core.policy.models import Reason
 from tests.fakes.operator_answers import SHELL, asked, kinds_of, signed_grant, terms_for, yes
 from tests.fakes.rig import open_rig

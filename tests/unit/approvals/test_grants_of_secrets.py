@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from core.approvals.grants import GrantTerms, scope_words
 from core.approvals.models import Approval
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint
+from core.policy.grants import GrantTerms, scope_words
 from tests.fakes.operator_answers import asked, no, signed_grant, terms_for, yes
 from tests.fakes.rig import Rig, open_rig, tool_info
 

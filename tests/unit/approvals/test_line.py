@@ -11,11 +11,11 @@ import pytest
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Kind
 from core.batch.models import Batch, RunState
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from tests.fakes.agents import agent_of

@@ -21,8 +21,8 @@ from core.approvals.operator_keys import (
 )
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import Effect, Risk
 from core.home import Home
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile
 from core.statements import SignedStatement, Statement, make_request
 

@@ -15,12 +15,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from core.approvals.grants import GrantTerms, SignedGrant, exact_arguments
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import statement_for
 from core.errors import QuarterdeckError
-from core.fleet.models import Health, Risk
 from core.ids import new_id
+from core.models.devices import Health
+from core.models.tools import Risk
+from core.policy.grants import GrantTerms, SignedGrant, exact_arguments
 from core.statements import SignedStatement, signed_bytes
 from tests.fakes.request_model import OPERATORS, RequestModel
 from tests.fakes.rig import DEVICE, USUAL_TOOLS

@@ -8,7 +8,7 @@ import pytest
 
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Kind
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from tests.fakes.operator_answers import SHELL, TWO, asked, no, signed_grant, terms_for, yes

@@ -10,7 +10,7 @@ import pytest
 from core.aip.messages import Command
 from core.audit.entries import Kind
 from core.batch.models import Batch, Parallel, Step
-from core.dispatch.channel import LocalCommandDispatcher
+from core.commands.channel import LocalCommandDispatcher
 from core.errors import ErrorCode
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home

@@ -13,9 +13,9 @@ import pytest
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import RunState
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.dispatch.command import PreparedCommand
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint

@@ -14,21 +14,22 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from core.aip.contract_digest import definition_of
 from core.aip.messages import ToolInfo
-from core.approvals.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments
 from core.approvals.models import Operator
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.entries import Entry
 from core.canonical_json import digest_of
 from core.changes import ChangeKind, SignedChange
-from core.contract_digest import definition_of
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import CommandRequest
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.request import CommandRequest
 from core.errors import QuarterdeckError, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.ids import new_id
 from core.policy.engine import PolicyEngine
+from core.policy.grant_book import GrantBook
+from core.policy.grants import GrantTerms, SignedGrant, exact_arguments
 from core.policy.models import Answer, Profile
 from core.policy.policy_store import checked_policy, text_digest
 from core.policy.real_paths import NOT_FOLLOWED

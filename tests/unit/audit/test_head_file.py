@@ -15,7 +15,7 @@ from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.audit.head_file import RECORD, HeadFile, make_head_file, read_head_file
 from core.audit.journal import Journal
-from core.audit.store import Head, Store
+from core.audit.store import Store
 from core.audit.verify import verify_folder
 from core.audit.wal import read_log
 from core.errors import BadInput, JournalCorrupt, JournalUnavailable
@@ -311,7 +311,7 @@ async def test_frames_that_a_failed_commit_left_behind_a_later_one_need_no_human
     assert store._connection is not None
     store._connection.execute("PRAGMA cache_size=5")
     head = store.head
-    store.head = Head("another", head.checkpoint, head.frontier)
+    store.head = head._replace(note="another")
     with pytest.raises(JournalCorrupt, match="Another program"):
         store.commit([encode_parts(new(f"failed {number}"), TIME) for number in range(500)], 0)
     store.head = head

@@ -1,8 +1,10 @@
-"""A journal of a later version: what this one does with entries of a kind that it does not know."""
+"""A journal of another version: one with entries of an unknown kind, and one of an unknown format."""
 
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,25 @@ async def test_neither_is_one_with_such_an_entry_in_its_spool(memory_path: Path)
     with pytest.raises(UnknownKind, match=rf"journal\.spool has an entry of the kind '{LATER}'"):
         await Journal.open(memory_path / "killed", KEY, "desk")
     assert contents(memory_path / "killed")["journal.spool"] == before
+
+
+@pytest.mark.parametrize(("format_", "which"), [(1, "an earlier"), (0, "an earlier"), (3, "a later")])
+async def test_another_format_is_named_with_what_to_do_and_not_changed(memory_path, format_: int, which: str):
+    await (await written(memory_path, Kind.SERVICE_STARTED)).close()
+    with closing(sqlite3.connect(memory_path / "journal.db")) as connection:
+        connection.execute(f"PRAGMA user_version = {format_}")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    before = contents(memory_path)
+    wanted = (
+        f"The journal {memory_path / 'journal.db'} has format {format_}, of {which} version of Quarterdeck;"
+        " this version opens format 2 only. It was not changed: open this home with the version that wrote"
+        " it, or move the home away to begin a new one."
+    )
+    with pytest.raises(JournalCorrupt) as refused:
+        await Journal.open(memory_path, KEY, "desk")
+    assert refused.value.message == wanted
+    assert verify_folder(memory_path, KEY.public_key()).problem == wanted
+    assert contents(memory_path) == before
 
 
 async def test_every_kind_that_is_listed_opens(memory_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from core.audit import pending_writes
 from core.audit.encode import MAX_ENTRY_BYTES
 from core.audit.entries import Entry, Kind, NewEntry
-from core.dispatch.models import Basis, Verdict
+from core.commands.results import Basis, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.patience import PATIENCE_S

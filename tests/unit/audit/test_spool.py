@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import zlib
@@ -53,19 +52,6 @@ async def texts_after_open(folder: Path) -> list[str]:
     return [entry.body.get("text", entry.kind) for entry in entries]
 
 
-def old_pack(number: int, parts: Parts) -> bytes:
-    """A record as journals of format 1 have it."""
-    covered = struct.pack("<IIQ", len(parts.head), len(parts.tail), number) + parts.head + parts.tail
-    return struct.pack("<I", zlib.crc32(covered)) + covered
-
-
-def unsigned_pack(number: int, parts: Parts) -> bytes:
-    """A record as version 0.1 wrote it."""
-    crc = zlib.crc32(parts.tail, zlib.crc32(parts.head))
-    covered = struct.pack("<IIQI", len(parts.head), len(parts.tail), number, crc)
-    return b"\0QSR" + struct.pack("<I", zlib.crc32(covered)) + covered + parts.head + parts.tail
-
-
 def read(data: bytes) -> Spooled:
     return read_records(data, SPOOL_KEY)
 
@@ -75,16 +61,6 @@ def test_records_are_read_back_in_order(written):
     assert read(b"".join(pack(SPOOL_KEY, *record) for record in written)) == Spooled(written, [])
 
 
-@given(records, records)
-def test_records_of_earlier_versions_are_read_and_are_nobodys(written, behind):
-    foreign = [Foreign(record, 0, earlier=True) for record in written]
-    data = b"".join(old_pack(*record) for record in written)
-    assert read_records(data, SPOOL_KEY, old=True) == Spooled([], [], foreign)
-    data = b"".join(unsigned_pack(*record) for record in written)
-    own = b"".join(pack(SPOOL_KEY, *record) for record in behind)
-    assert read(data + own) == Spooled(behind, [], foreign)
-
-
 @given(records, records, st.binary(min_size=32, max_size=32))
 def test_a_record_without_the_journals_own_mac_is_foreign_and_hides_nothing(before, behind, seed):
     other = SpoolKey(Ed25519PrivateKey.from_private_bytes(seed))
@@ -92,7 +68,7 @@ def test_a_record_without_the_journals_own_mac_is_foreign_and_hides_nothing(befo
     start, end = (b"".join(pack(SPOOL_KEY, *one) for one in part) for part in (before, behind))
     spooled = read(start + pack(other, *record) + end)
     if seed != KEY.private_bytes_raw():
-        assert spooled == Spooled(before + behind, [], [Foreign(record, len(before), earlier=False)])
+        assert spooled == Spooled(before + behind, [], [Foreign(record, len(before))])
     # Without the journal's private key nothing tells them apart.
     assert read_records(start + pack(other, *record) + end, None).records == [*before, record, *behind]
 
@@ -133,17 +109,6 @@ def test_a_changed_byte_is_never_a_torn_end_and_hides_nothing_behind_it(before, 
     assert spooled.records == before + behind
     assert spooled.gaps == [Gap(len(start), len(start) + len(bad), len(before), torn=False)]
     assert f"byte {len(start):,}" in spooled.damage(0)
-
-
-@given(records, records)
-def test_a_bad_record_of_format_1_is_damage_where_whole_ones_follow_it(before, behind):
-    bad = old_pack(99, Parts(b"head", b"tail"))
-    bad = bad[:-1] + b"L"
-    start = b"".join(old_pack(*record) for record in before)
-    behind_it = b"".join(old_pack(*record) for record in behind)
-    spooled = read_records(start + bad + behind_it, SPOOL_KEY, old=True)
-    assert [one.record for one in spooled.foreign] == before + behind
-    assert [gap.torn for gap in spooled.gaps] == [not behind]
 
 
 def noted(*numbers: int) -> bytes:
@@ -344,24 +309,10 @@ async def test_a_spool_that_was_kept_from_an_earlier_opening_is_not_taken_again(
                 await Journal.open(home, KEY, "desk")
 
 
-async def test_a_spool_of_an_earlier_version_that_was_killed_is_set_aside_and_told(memory_path):
-    await (await Journal.open(memory_path, KEY, "desk")).close()
-    parts = encode_parts(new("noted"), "2026-11-01T00:00:00.000000Z")
-    # What the journal has already means nothing.
-    (memory_path / "journal.spool").write_bytes(unsigned_pack(FIRST, parts))
-    assert await texts_after_open(memory_path) == []
-    assert not list(memory_path.glob("*refused*"))
-    (memory_path / "journal.spool").write_bytes(unsigned_pack(next_numbers(FIRST) + 1, parts))
-    journal = await Journal.open(memory_path, KEY, "desk")
-    assert "an earlier version of Quarterdeck that was killed, or another program" in journal.notes[0]
-    await journal.close()
-    assert await texts_after_open(memory_path) == ["journal_recovered"]
-    assert len(list(memory_path.glob("journal.spool.refused-*"))) == 1
-
-
 async def test_a_spool_that_cannot_be_kept_is_not_emptied(memory_path, monkeypatch):
     await (await Journal.open(memory_path, KEY, "desk")).close()
-    forged = unsigned_pack(next_numbers(FIRST) + 1, encode_parts(new("x"), "2026"))
+    other = SpoolKey(Ed25519PrivateKey.generate())
+    forged = pack(other, next_numbers(FIRST) + 1, encode_parts(new("x"), "2026"))
     (memory_path / "journal.spool").write_bytes(forged)
 
     def full(*_: object) -> None:

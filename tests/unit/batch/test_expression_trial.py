@@ -7,20 +7,23 @@ from typing import Any
 import pytest
 
 from core.batch.batch_file import read_batch
-from core.batch.expression_trial import (
+from core.batch.expression_trial import MOST_READABLE, Known, try_expressions
+from core.batch.expressions import DeviceFacts
+from core.batch.models import (
     LONGEST_VALUE,
     MOST_ASKED,
-    MOST_READABLE,
     AskedExpression,
+    Batch,
+    Cell,
+    CellState,
     ExpressionTrial,
-    Known,
     Place,
     Readable,
-    try_expressions,
+    Run,
+    RunState,
+    RunSummary,
 )
-from core.batch.expressions import DeviceFacts
-from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode
 
 FILE = """

@@ -19,8 +19,8 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.models import Input
-from core.fleet.filter import parse_filter
-from core.fleet.models import Device, Health
+from core.models.device_filter import parse_filter
+from core.models.devices import Device, Health
 
 DISK = {
     "type": "object",

@@ -16,12 +16,12 @@ from core.batch.live_output import (
     KEPT_OF_THE_REST,
     KEPT_WHOLE,
     LiveOutput,
-    OutputPiece,
     chunk_of,
     joined,
     output_in,
     without_gaps,
 )
+from core.batch.models import OutputPiece
 
 PARTS = st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text("ab\n", max_size=6)), max_size=20)
 
@@ -104,12 +104,6 @@ def test_a_long_output_is_read_in_chunks(monkeypatch):
     assert (first.more, first.ended, first.next) == (True, False, CHUNK)
     last = chunk_of(pieces, 2 * CHUNK, ended=True)
     assert (last.more, last.ended, last.next) == (False, True, 3 * CHUNK)
-
-
-def test_entries_of_earlier_versions_are_read_one_after_another():
-    said = [("stdout", "one\n"), ("note", "half"), ("stdout", "two\n")]
-    old = [entry(seq, stream=stream, text=text) for seq, (stream, text) in enumerate(said)]
-    assert [(piece.at, piece.text) for piece in output_in(old)] == [(0, "one\n"), (4, "two\n")]
 
 
 def test_a_body_that_makes_no_sense_is_read_as_far_as_it_does():

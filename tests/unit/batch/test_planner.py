@@ -9,10 +9,11 @@ from core.batch.batch_file import read_batch
 from core.batch.models import Cell, CellState, Plan, PlannedCell
 from core.batch.planner import SKIPPED, Planner
 from core.batch.run_state import step_facts
+from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
-from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
 from core.policy.models import Answer, Decision, Reason
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 
@@ -210,8 +211,8 @@ def test_a_missing_tool_is_named_also_where_the_condition_is_not_known_yet() -> 
     )
     assert [cell(plan, step).outcome for step in "bcd"] == ["not_known"] * 3
     assert [cell(plan, step).why for step in "bcd"] == [
-        "depends on disk; lab-1 has no tool gone",
-        "depends on disk; lab-1 has no tool gone",
+        "depends on disk; lab-1 has no tool 'gone'.",
+        "depends on disk; lab-1 has no tool 'gone'.",
         "depends on disk",
     ]
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from core.batch.result_schema import arriving_schema
-from core.fleet.models import Device, Health, Tool
+from core.models.devices import Device, Health
+from core.models.tools import Tool
 
 NAMES = {"type": "array", "items": {"$ref": "#/$defs/Name"}}
 DEFINED = {"Name": {"type": "string"}}

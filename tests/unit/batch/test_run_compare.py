@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.aip.messages import ResultStatus
-from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary
+from core.batch.models import Batch, Cell, CellState, Run, RunComparison, RunState, RunSummary
 from core.batch.result_groups import group_results, in_words
-from core.batch.run_compare import MOST_DIFFERENCES, RunComparison, compare_runs, value_differences
-from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
+from core.batch.run_compare import MOST_DIFFERENCES, compare_runs, value_differences
+from core.commands.results import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo
 
 JSON = st.recursive(

@@ -17,7 +17,7 @@ from core.batch.expressions import (
 )
 from core.batch.models import Cell, CellState
 from core.batch.run_state import ALLOWED, failed_without_command, recovered, step_facts, unexpected
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 
 README = Path(__file__).parents[3] / "README.md"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.batch.models import Batch, flatten
-from core.batch.undo_plan import UndoCell, UndoFate, plan_of, undo_calls
+from core.batch.models import Batch, UndoCell, UndoFate, flatten
+from core.batch.undo_plan import plan_of, undo_calls
 
 BATCH = Batch.model_validate(
     {

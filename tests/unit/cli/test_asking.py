@@ -22,8 +22,9 @@ from core.cli.prompt import ask_line
 from core.cli.session import Session
 from core.cli.signing import KeySource
 from core.errors import BadInput, DeviceError, ErrorCode, Refused, ServiceError
-from core.fleet.models import Health, Risk
 from core.home import Home
+from core.models.devices import Health
+from core.models.tools import Risk
 from core.service import exit_codes
 from core.service.console import Console
 from tests.fakes.control_socket import HERE, FakeHost

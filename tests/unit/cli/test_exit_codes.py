@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Verdict
+from core.commands.results import LISTED_PAIRS, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
-from core.fleet.models import Effect, Risk
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile
 from core.service import exit_codes
 from core.service.envelope import envelope_of

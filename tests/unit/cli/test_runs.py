@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from core.batch.history import rebuild_run
-from core.batch.models import Batch
-from core.batch.run_state import result_of
+from core.batch.models import Batch, result_of
 from core.cli import runs, show
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode
-from core.fleet.filter import parse_filter
+from core.models.device_filter import parse_filter
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.fleet_data import make_devices

@@ -14,7 +14,7 @@ from core.canonical_json import sha256_hex
 from core.cli.output import envelope_json
 from core.cli.saving import Saving, file_name
 from core.cli.session import Session
-from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
+from core.commands.results import Basis, CommandResult, Evidence, Verdict
 from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.service import exit_codes

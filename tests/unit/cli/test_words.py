@@ -20,11 +20,12 @@ from core.cli import app, arguments
 from core.cli.app import hoist, run
 from core.cli.arguments import parse_arguments
 from core.cli.asking import card
+from core.cli.command_table import COMMANDS, command
 from core.cli.output import lines, result_text, shown_json, table, width
 from core.cli.policy import trial_text
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput
-from core.policy.policy_check import Trial
+from core.policy.models import Trial
 from core.text import escape_hidden, right_to_left_letters
 from tests.fakes.approvals_desk import make_approval
 
@@ -304,6 +305,7 @@ def every_command(one: Any) -> Iterator[Any]:
 
 def test_every_line_that_the_readme_or_a_help_shows_is_understood():
     whole: Any = get_command(app.app)
+    whole.commands = {word: command(word) for word in COMMANDS}
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     shown = re.findall(r"^    quarterdeck( .+?)(?:  |$)", readme, re.MULTILINE)
     for one in every_command(whole):
@@ -315,9 +317,9 @@ def test_every_line_that_the_readme_or_a_help_shows_is_understood():
         for words in ([*shlex.split(first)], *([*shlex.split(first)[:-1], one] for one in others)):
             # The program takes it from wherever it stands, before the command reads its words.
             words = [word for word in words if word != "--json"]
-            command = whole
-            while hasattr(command, "commands") and words:
-                command, words = command.commands[words[0]], words[1:]
+            called = whole
+            while hasattr(called, "commands") and words:
+                called, words = called.commands[words[0]], words[1:]
             if not others:
                 # Raises what would be bad input.
-                command.make_context("quarterdeck", words)
+                called.make_context("quarterdeck", words)

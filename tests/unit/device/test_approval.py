@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from core.aip.contract_digest import contract_digest
 from core.aip.frames import read_error_text
 from core.aip.messages import Command
 from core.approvals.operator_keys import statement_for
-from core.contract_digest import contract_digest
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.request import CommandRequest
 from core.device.config import load_config
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import CommandRequest
 from core.errors import BadInput, ErrorCode
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home

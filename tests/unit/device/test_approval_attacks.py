@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import sys
@@ -345,32 +344,6 @@ def test_a_record_that_cannot_be_read_still_counts_as_used(tmp_path: Path, keys:
     # Nor does it keep another one from being used.
     check.use(replace(leave, call_id="another"))
     assert len(rows_in(tmp_path)) == 2
-
-
-def old_file(folder: Path, call_id: str, used: datetime, until: datetime, text: str | None = None) -> Path:
-    """A used approval as earlier versions recorded it."""
-    (folder / "state" / "approvals").mkdir(parents=True, exist_ok=True)
-    name = hashlib.sha256(f"{DEVICE}\0{call_id}".encode()).hexdigest()
-    path = folder / "state" / "approvals" / name
-    path.write_text(f"{used.isoformat()} {until.isoformat()}\n" if text is None else text)
-    return path
-
-
-@pytest.mark.parametrize("left", [None, "", "2026-11-22T10:40 2026-11-22T10:45"])
-def test_what_an_earlier_version_recorded_is_taken_over_once(
-    tmp_path: Path, keys: Keys, left: str | None
-) -> None:
-    device = SignedOften(tmp_path, keys)
-    command, terms = device.signed("c1")
-    leave = device.check.check(NOTE, command, terms)
-    assert leave is not None
-    old_file(tmp_path, "c1", device.now, leave.until, left)
-    for _ in range(2):
-        device.restart()
-        with pytest.raises(Refused, match="used before"):
-            device.runs(command, terms)
-        assert not (tmp_path / "state" / "approvals").exists()
-    device.runs(*device.signed("c2"))
 
 
 def test_after_damage_no_approval_counts_that_may_have_been_used(tmp_path: Path, keys: Keys) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.fleet.models import Device
+from core.models.devices import Device
 from core.policy.models import Answer, Decision
 from tests.fakes.policy_calls import a_device, a_tool, judged
 

@@ -175,32 +175,6 @@ async def test_after_a_restart_a_late_answer_says_how_it_ended_and_how_it_is_und
     calls.close()
 
 
-async def test_the_results_that_an_earlier_version_stored_are_overwritten(tmp_path: Path) -> None:
-    calls = opened(tmp_path)
-    await ran(calls, "old")
-    calls.close()
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
-        connection.execute("PRAGMA secure_delete = OFF")
-        for number in range(50):
-            row = (number + 10, f'{{"result": "{SECRET} {"x" * 2000}"}}')
-            connection.execute("INSERT INTO results VALUES (?, ?)", row)
-        connection.execute("DELETE FROM results WHERE seq > 30")
-        connection.execute("PRAGMA user_version = 1")
-        connection.commit()
-        assert SECRET.encode() in stored(tmp_path)
-        # A process that was killed leaves the log.
-        log = (tmp_path / f"{DATABASE}-wal").read_bytes()
-        whole = (tmp_path / DATABASE).read_bytes()
-    (tmp_path / DATABASE).write_bytes(whole)
-    (tmp_path / f"{DATABASE}-wal").write_bytes(log)
-    calls = opened(tmp_path)
-    unsaid(tmp_path)
-    # What ran does not run again, although its result is gone.
-    assert await state(calls, "old") == ("done", "outcome_unknown")
-    calls.close()
-    unsaid(tmp_path)
-
-
 async def test_a_record_that_cannot_be_kept_is_said_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "calls").write_text("a file where the folder should be")
     with pytest.raises(BadInput, match="cannot keep"):

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from core.aip.frames import read_error_text
-from core.aip.messages import Command, ToolType
+from core.aip.messages import Command
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
 from core.device.frame_runner import FrameRunner
 from core.device.frames import Step
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
 from core.errors import ErrorCode
+from core.models.tools import ToolType
 
 
 class Held:

@@ -72,7 +72,7 @@ async def test_a_database_that_lasts_knows_the_actions_of_the_clients_before(tmp
     calls.close()
 
 
-async def test_a_database_of_an_earlier_version_counts_as_old(tmp_path: Path) -> None:
+async def test_a_database_that_does_not_say_when_it_was_made_counts_as_old(tmp_path: Path) -> None:
     calls = opened(tmp_path)
     calls.close()
     store = DeviceStore(tmp_path)

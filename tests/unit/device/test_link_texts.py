@@ -11,11 +11,11 @@ import pytest
 
 from core.aip.extensions import TEXT_BLOB, unpack_blob
 from core.aip.messages import Result, ResultStatus
+from core.commands.live_secrets import Redaction
 from core.device.binary_values import BinaryResult, for_binary_peer, marked, plain, take_out
 from core.device.call_log import MOST_BLOBS
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
-from core.dispatch.live_secrets import Redaction
 from core.dispatch.result_sanitizer import take_evidence
 from core.tasks import TaskGroupOwner
 from tests.fakes.both_ends import both_ends, work

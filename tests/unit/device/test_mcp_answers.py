@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from core.commands.live_secrets import Redaction
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.tool_call import call
 from core.device.mcp.tool_listing import Definition, read_listing
 from core.device.tool import ToolCall
-from core.dispatch.live_secrets import Redaction
 from core.dispatch.result_sanitizer import take_evidence
 from core.errors import DeviceError, ErrorCode
 from core.tasks import TaskGroupOwner

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.commands.live_secrets import Redaction
 from core.device.mcp.results import error_text, result_of
 from core.device.mcp.server_log import ServerLog
 from core.device.mcp.stdio_transport import LineSplitter, OversizedLine
 from core.device.mcp.tool_listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
-from core.dispatch.live_secrets import Redaction
 from core.dispatch.result_sanitizer import take_evidence
 from core.errors import DeviceError, ErrorCode
 from tests.fakes.work import most_calls

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from core.approvals.operator_keys import OperatorKey
+from core.commands.results import Verdict
 from core.device.sandbox.sight import Sight, unseen
-from core.dispatch.models import Verdict
 from core.home import Home
 from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service

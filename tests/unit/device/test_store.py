@@ -314,15 +314,28 @@ def test_the_log_of_a_killed_client_is_not_lost(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_later_versions_file_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 3])
+def test_another_versions_file_is_named_with_what_to_do_and_left_alone(tmp_path: Path, version: int) -> None:
     path = filled(tmp_path)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 99")
+        connection.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    with pytest.raises(BadInput, match="later version"):
+    words = f"has format {version}, and this version opens format 2 only.* move the state folder away"
+    with pytest.raises(BadInput, match=words):
         DeviceStore(tmp_path).open()
     assert path.read_bytes() == before
     assert not (tmp_path / SET_ASIDE).exists()
+
+
+@pytest.mark.parametrize("name", ["calls", "approvals"])
+def test_records_of_a_version_before_the_store_are_not_passed_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "calls-0.jsonl").write_text("{}")
+    with pytest.raises(
+        BadInput, match=r"records that this version does not read.* move the state folder away"
+    ):
+        DeviceStore(tmp_path).open()
+    assert not (tmp_path / DATABASE).exists()
 
 
 def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import hashlib
-import json
-import os
 import sqlite3
 import stat
 import sys
@@ -184,54 +180,6 @@ def test_no_client_takes_for_left_over_what_another_is_at(tmp_path: Path) -> Non
             thread.join(PATIENCE_S)
     assert not temporary[0].exists()
     assert last.claim(restoring)[1] == b"x" * 40
-
-
-def old_entry(folder: Path, undo_id: str, old: bytes | None, made_at: float, end: str = "json") -> None:
-    """An entry as earlier versions kept it."""
-    (folder / "undo").mkdir(exist_ok=True)
-    (folder / "undo.users").touch()
-    row = {
-        "undo_id": undo_id, "path": "/x", "existed": old is not None, "mode": 0o644, "made_at": made_at,
-        "old_sha256": None if old is None else hashlib.sha256(old).hexdigest(), "new_sha256": "0" * 64,
-        "old_size": len(old or b""),
-    }  # fmt: skip
-    (folder / "undo" / f"{undo_id}.{end}").write_text(json.dumps(row))
-    if old is not None:
-        (folder / "undo" / f"{undo_id}.old").write_bytes(old)
-
-
-def test_entries_of_an_earlier_version_are_taken_over_once(tmp_path: Path) -> None:
-    clock = Clock()
-    names = [letter * 24 for letter in "abcd"]
-    old_entry(tmp_path, names[0], b"second", clock.now - 5)
-    old_entry(tmp_path, names[1], b"first", clock.now - 10)
-    old_entry(tmp_path, names[2], None, clock.now - 3, "claimed")
-    old_entry(tmp_path, names[3], b"expired", clock.now - 8 * DAY)
-    (tmp_path / "undo" / f"{'t' * 24}.json").write_bytes(b"{broken")
-    later = tmp_path / "undo" / f"{'l' * 24}.json"
-    later.write_text(json.dumps({"kind": "write_registry"}))
-    later.with_suffix(".old").write_bytes(b"of a later version")
-    for _ in range(2):
-        store = UndoStore(DeviceStore(tmp_path), Undo(), clock)
-        assert rows(tmp_path) == [(name, "kept") for name in (names[1], names[0], names[2])]
-        left = {f"{names[0]}.old", f"{names[1]}.old", later.name, f"{later.stem}.old"}
-        assert set(os.listdir(tmp_path / "undo")) == left
-        assert not (tmp_path / "undo.users").exists()
-    assert store.claim(names[0])[1] == b"second"
-    assert store.claim(names[2])[1] is None
-    with pytest.raises(BadInput, match="expired"):
-        store.claim(names[3])
-
-
-def test_entries_of_an_earlier_version_that_still_runs_are_left_to_it(tmp_path: Path) -> None:
-    clock = Clock()
-    old_entry(tmp_path, "a" * 24, b"old", clock.now)
-    with open(tmp_path / "undo.users") as users:
-        fcntl.flock(users, fcntl.LOCK_SH)
-        UndoStore(DeviceStore(tmp_path), Undo(), clock)
-        assert rows(tmp_path) == []
-        assert len(os.listdir(tmp_path / "undo")) == 2
-    assert UndoStore(DeviceStore(tmp_path), Undo(), clock).claim("a" * 24)[1] == b"old"
 
 
 def test_of_many_clients_one_claims_an_entry(tmp_path: Path) -> None:

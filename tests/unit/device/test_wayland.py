@@ -9,7 +9,7 @@ import pytest
 
 from core.device.build import build_router
 from core.device.config import DeviceConfig
-from core.device.desktop.linux.x11 import NO_WAYLAND, display_lack
+from core.device.desktop.linux.x11_display import NO_WAYLAND, display_lack
 from core.x_server import connect, is_xwayland
 from tests.fakes.display import virtual_display
 from tests.fakes.wayland_session import wayland_session

@@ -231,7 +231,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.changes",
         "core.commitments",
         "core.confusables",
-        "core.contract_digest",
+        "core.aip.contract_digest",
         "core.controls",
         "core.environment",
         "core.errors",

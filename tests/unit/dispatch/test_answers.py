@@ -9,7 +9,7 @@ import pytest
 
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Kind
-from core.dispatch.models import LISTED_PAIRS, Basis, Verdict
+from core.commands.results import LISTED_PAIRS, Basis, Verdict
 from core.dispatch.outcome import make_result
 from core.errors import DeviceError, ErrorCode
 from core.home import Home

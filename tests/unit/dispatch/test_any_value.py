@@ -15,8 +15,8 @@ from core.audit.entries import Kind
 from core.audit.verify import verify_folder
 from core.broken_text import holds_half_a_character, with_valid_text
 from core.canonical_json import canonical_bytes
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult, Verdict
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult, Verdict
 from core.dispatch.outcome import BROKEN_TEXT
 from core.home import Home
 from tests.fakes.hosting_console import NAME, hosting_console

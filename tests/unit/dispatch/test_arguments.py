@@ -11,12 +11,12 @@ import pytest
 
 from core.aip.messages import Command
 from core.audit.entries import Kind
+from core.commands.arguments import Arguments, PreparedCall, seal
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.permit import PermitMint, PermittedCommand
+from core.commands.request import CommandRequest
 from core.commitments import MOST_SECRETS, as_shown
-from core.dispatch.arguments import Arguments, PreparedCall, seal
-from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.command import PreparedCommand, bind
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.permit import PermitMint, PermittedCommand
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home

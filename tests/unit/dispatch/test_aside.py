@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.approvals.operator_keys import statement_for
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.schema_forms import validator

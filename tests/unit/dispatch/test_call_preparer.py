@@ -9,11 +9,12 @@ import pytest
 
 from core.audit.entries import Kind
 from core.canonical_json import flat_key
-from core.dispatch import arguments
-from core.dispatch.command_request import CommandRequest
+from core.commands import arguments
+from core.commands.request import CommandRequest
 from core.errors import ErrorCode
-from core.fleet.models import Health, Tool
 from core.home import Home
+from core.models.devices import Health
+from core.models.tools import Tool
 from core.schema_forms.validator import ThreadedValidator
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
 

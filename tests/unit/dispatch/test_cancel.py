@@ -12,8 +12,8 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.execution import Environment
 from core.batch.models import Batch, CellState, RunState
 from core.batch.runner import Runner
-from core.dispatch.command_request import CommandRequest, Stage
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.request import CommandRequest, Stage
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.patience import PATIENCE_S

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.aip.messages import Result
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.dispatch.deadline import DEFAULT_TIMEOUT, GRACE, MOST_FOREIGN, MOST_TIMEOUT, deadline_of, is_stock
 from core.errors import ErrorCode
 from core.home import Home

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from core.commands.request import CommandRequest
 from core.dispatch.approval_stage import adjusted
-from core.dispatch.command_request import CommandRequest
-from core.fleet.models import Device, Effect, Health, Risk
+from core.models.devices import Device, Health
+from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision
 
 

@@ -10,7 +10,7 @@ from core.aip.messages import ResultStatus
 from core.approvals.models import ApprovalState
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry, Kind, NewEntry
-from core.dispatch.models import Basis
+from core.commands.results import Basis
 from core.errors import ErrorCode, JournalUnavailable
 from core.home import Home
 from tests.fakes.awaited import entries_when

@@ -9,7 +9,7 @@ import pytest
 from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.canonical_json import canonical_bytes
-from core.dispatch.command_request import CommandRequest, Purpose
+from core.commands.request import CommandRequest, Purpose
 from core.dispatch.entries import _MOST_DECISIONS
 from core.home import Home
 from core.policy.models import Decision

@@ -17,8 +17,8 @@ from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry
 from core.batch.history import rebuild_run
 from core.batch.models import Batch
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.request import CommandRequest
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from core.replay.timeline import build_timeline

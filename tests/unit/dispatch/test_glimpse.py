@@ -13,13 +13,14 @@ import pytest
 from PIL import Image, ImageDraw
 
 from core.aip.messages import Command
-from core.approvals.grants import GrantTerms, exact_arguments
 from core.approvals.operator_keys import statement_for
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.dispatch.models import CommandResult
+from core.commands.request import CommandRequest, Purpose
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
-from core.fleet.models import Health, Risk
 from core.home import Home
+from core.models.devices import Health
+from core.models.tools import Risk
+from core.policy.grants import GrantTerms, exact_arguments
 from core.service.device_history import remembered_devices
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info

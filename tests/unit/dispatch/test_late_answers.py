@@ -13,11 +13,12 @@ from core.aip.link_events import LateAnswer
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.models import Page
+from core.commands.live_secrets import LiveSecrets
+from core.commands.results import Verdict
 from core.dispatch.late_results import LateResults
-from core.dispatch.live_secrets import LiveSecrets
-from core.dispatch.models import Verdict
 from core.errors import JournalUnavailable
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
+from core.models.devices import Health
 from core.service.console import Console
 from core.service.service import Service
 from core.tasks import TaskGroupOwner

@@ -16,11 +16,13 @@ from core.aip.pairing import decode_pairing
 from core.audit.entries import Entry, Kind
 from core.audit.events import LateAnswerReceived
 from core.batch.models import CellState
+from core.commands.results import Verdict
 from core.dispatch.late_results import LEFT_OUT
-from core.dispatch.models import Verdict
-from core.fleet.models import BUILT_IN_NAMESPACE, DeviceSettings, Health
+from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.ids import now_stamp
+from core.models.devices import Health
+from core.models.tools import BUILT_IN_NAMESPACE
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.log_setup import logging_to

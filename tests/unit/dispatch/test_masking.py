@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from core.approvals.grants import exact_arguments
+from core.commands.request import CommandRequest, Secrets
 from core.commitments import SECRET_MARK, Opening, as_shown, is_stand_in, marked_objects, readable
-from core.dispatch.command_request import CommandRequest, Secrets
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Risk
 from core.home import Home
+from core.models.tools import Risk
 from core.policy.constraints import Constraint
+from core.policy.grants import exact_arguments
 from tests.fakes.arguments import masked
 from tests.fakes.operator_answers import asked, yes
 from tests.fakes.rig import DEVICE, open_rig, tool_info

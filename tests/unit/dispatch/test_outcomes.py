@@ -12,7 +12,7 @@ from core.audit.entries import Kind
 from core.batch.models import CellState
 from core.batch.run_state import cell_state_of
 from core.cli.output import result_text
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.dispatch.outcome import GUARD_CODES, NO_VALUE, STOCK_NULLS, TARGET_CODES, failure_in
 from core.dispatch.result_sanitizer import LARGE_TEXT
 from core.errors import ADVICE, DeviceError, ErrorCode

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from core.aip.messages import Result, ResultStatus
-from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.models import Basis
+from core.commands.channel import LocalCommandDispatcher
+from core.commands.results import Basis
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.fleet.registration import arrival_of
 from core.home import Home
 from core.machine_id import machine_mark
+from core.settings import Settings
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
 NUMBER = {"type": "number"}
@@ -111,16 +112,16 @@ async def test_looking_at_the_own_screen_and_other_actions_are_allowed(rig: Rig)
 
 async def test_the_setting_allows_it_for_tests(rig: Rig):
     (rig.home.path / "settings.toml").write_text("ui_actions_on_this_computer = true\n")
-    assert rig.home.settings().ui_actions_on_this_computer
+    assert Settings.read(rig.home.settings).ui_actions_on_this_computer
     rig.dispatcher._own_screen = True
     assert (await rig.call("click_element", name="Approve once")).error is None
 
 
 def test_it_is_off_unless_somebody_writes_it(home: Home):
-    assert not home.settings().ui_actions_on_this_computer
+    assert not Settings.read(home.settings).ui_actions_on_this_computer
     (home.path / "settings.toml").write_text('ui_actions_on_this_computer = "maybe"\n')
     with pytest.raises(BadInput, match="ui_actions_on_this_computer"):
-        home.settings()
+        Settings.read(home.settings)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from core.canonical_json import sha256_hex
-from core.dispatch.live_secrets import Redaction
+from core.commands.live_secrets import Redaction
 from core.dispatch.result_sanitizer import LARGE_TEXT, UnusableAnswer, take_evidence
 
 

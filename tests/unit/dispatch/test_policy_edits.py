@@ -8,11 +8,12 @@ from typing import Any
 from core.aip.messages import Command
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import CommandResult
+from core.commands.request import CommandRequest
+from core.commands.results import CommandResult
 from core.errors import ErrorCode
-from core.fleet.models import Health, Risk
 from core.home import Home
+from core.models.devices import Health
+from core.models.tools import Risk
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import approve, next_approval

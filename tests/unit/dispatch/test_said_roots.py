@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from core.dispatch.argument_checks import outside_said_roots
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Health
 from core.fleet.registration import LONGEST_ROOT, MOST_ROOTS, arrival_of
+from core.models.devices import Device, Health
+from core.models.tools import BUILT_IN_NAMESPACE
 from tests.fakes.arguments import tool_of
 from tests.unit.dispatch.test_own_screen import FakeLink
 

@@ -16,10 +16,11 @@ import structlog
 
 from core.aip.pairing import decode_pairing
 from core.audit.entries import Kind
-from core.dispatch import live_secrets
-from core.dispatch.command_request import CommandRequest
-from core.fleet.models import DeviceSettings, Health
+from core.commands import live_secrets
+from core.commands.request import CommandRequest
+from core.fleet.models import DeviceSettings
 from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console
 from core.service.log_setup import logging_to
 from core.service.service import Service

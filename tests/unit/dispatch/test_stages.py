@@ -15,13 +15,14 @@ from core import statements
 from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
+from core.commands.request import CommandRequest
+from core.commands.results import Basis, CommandResult, Verdict
 from core.dispatch import approval_stage
 from core.dispatch.argument_checks import harden
-from core.dispatch.command_request import CommandRequest
-from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode
-from core.fleet.models import Health, Tool
 from core.home import Home
+from core.models.devices import Health
+from core.models.tools import Tool
 from core.policy.models import Profile
 from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.patience import PATIENCE_S

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from core.commands.request import CommandRequest
 from core.dispatch.approval_stage import adjusted, check_still_allowed
 from core.dispatch.argument_checks import MOST_TEXT, MOST_TOTAL, Roots, check_form, check_roots
 from core.dispatch.call_preparer import CallPreparer
-from core.dispatch.command_request import CommandRequest
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import Device, Health
+from core.models.devices import Device, Health
 from core.policy.models import Answer
 from core.policy.real_paths import ResolvedPaths
 from tests.fakes.arguments import tool_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from core.aip.messages import Result, ResultStatus
-from core.dispatch.command_request import CommandRequest, Secrets
+from core.commands.request import CommandRequest, Secrets
 from core.dispatch.typed_echo import without_echo
 from core.home import Home
 from tests.fakes.operator_answers import asked, yes

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from core.dispatch.models import CommandResult
+from core.commands.results import CommandResult
 from core.errors import BadInput, DeviceError, Refused, ServiceError
-from core.fleet.models import Device, Health, Pairing
+from core.fleet.models import Pairing
+from core.models.devices import Device, Health
 from core.service.console import DeviceForgotten, RunPage
 from tests.fakes.table_console import Call, Misuse, TableConsole
 

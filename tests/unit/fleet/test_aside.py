@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from core.aip.contract_digest import definition_of
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
 from core.canonical_json import digest_of
-from core.contract_digest import definition_of
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet import contracts, tool_catalog
 from core.fleet.contracts import judge
 from core.fleet.device_state import DeviceIdentity
-from core.fleet.models import Risk
 from core.home import Home
+from core.models.tools import Risk
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, ScriptedTools, open_rig, tool_info
 from tests.fakes.work import Share, longest_turn, most_calls
 
@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Home:
 
 async def arrives(rig: Rig, infos: list[ToolInfo], still: Any = lambda: True) -> None:
     """The hostile device comes and lists these."""
-    from core.dispatch.channel import LocalCommandDispatcher
+    from core.commands.channel import LocalCommandDispatcher
     from core.fleet.fleet import ConnectionInfo
 
     if HOSTILE not in [device.name for device in rig.fleet.devices()]:

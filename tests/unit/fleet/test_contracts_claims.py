@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
-from core.canonical_json import digest_of
 from core.changes import Change, ChangeKind, Proposal, change_statement
-from core.contract_digest import definition_of
 from core.errors import ErrorCode
-from core.fleet.models import Effect, Risk, Tool
 from core.home import Home
-from tests.fakes.known_devices import pinned_without_claims
+from core.models.tools import Effect, Risk, Tool
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 from tests.fakes.run_size import examples
 from tests.fakes.signing import accepted
@@ -125,23 +122,6 @@ async def test_an_operators_own_word_unblocks_nothing_that_the_device_took_back(
         assert (await says(rig, SWEEP)).changed
         home.policy.unlink()
         assert the(rig).changed
-
-
-async def test_a_home_of_an_earlier_version_takes_the_first_claims_that_it_sees(home: Home):
-    await pinned_without_claims(home, DEVICE, {"action::sweep": digest_of(definition_of(SWEEP))})
-    async with open_rig(home, [rated("critical")]) as rig:
-        assert (the(rig).contract.risk.value, the(rig).changed) == (Risk.CRITICAL, False)
-    async with open_rig(home, [SWEEP]) as rig:
-        assert the(rig).changed
-
-
-@pytest.mark.parametrize("name", ["action::sweep", "sweep"])
-async def test_no_name_of_a_tool_takes_away_what_an_earlier_version_pinned(home: Home, name: str):
-    await pinned_without_claims(home, DEVICE, {"action::sweep": digest_of(definition_of(SWEEP))})
-    other = SWEEP.model_copy(update={"tool_name": name, "tool_key": "action::other"})
-    async with open_rig(home, [other]) as rig:
-        tool = await says(rig, SWEEP.model_copy(update={"description": "Now it deletes."}))
-        assert tool.changed
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
+from core.aip.contract_digest import definition_of
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
-from core.contract_digest import definition_of
 from core.errors import ErrorCode
 from core.fleet.contracts import read_tool
-from core.fleet.models import Tool
 from core.home import Home
-from tests.fakes.known_devices import pinned_without_claims
+from core.models.tools import Tool
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
 # As mcp-atlassian's jira_search has it: made from a Python set.
@@ -84,21 +83,6 @@ async def test_any_other_change_blocks_the_tool(home: Home, now: ToolInfo):
 async def test_the_default_of_a_required_argument_is_sent_so_that_its_order_counts(home: Home):
     async with open_rig(home, [search(FIELDS, ["fields"])]) as rig:
         assert (await listed(rig, search(REORDERED, ["fields"]))).changed
-
-
-async def test_what_an_earlier_version_pinned_with_the_order_is_trusted_until_the_order_changes(home: Home):
-    exact = read_tool(search(FIELDS)).exact
-    await pinned_without_claims(home, DEVICE, {"action::search": exact})
-    async with open_rig(home, [search(FIELDS)]) as rig:
-        assert not rig.fleet.tools(DEVICE)[0].changed
-    async with open_rig(home, [search(FIELDS)]) as rig:
-        assert not rig.fleet.tools(DEVICE)[0].changed
-        # What is trusted of it changes by an operator's word only.
-        tool = await listed(rig, search(REORDERED))
-        assert tool.changed
-        await rig.fleet.review(DEVICE, tool.tool_key, tool.contract.digest, "operator:anna")
-        assert not (await listed(rig, search(FIELDS))).changed
-        assert not (await listed(rig, search(REORDERED))).changed
 
 
 def test_a_tool_without_such_a_default_is_pinned_by_its_whole_definition():

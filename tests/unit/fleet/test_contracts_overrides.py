@@ -10,11 +10,10 @@ from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
 from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import judge
-from core.fleet.models import Effect, Risk, Source
 from core.home import Home
+from core.models.tools import Effect, Risk, Source
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
-from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.policy_calls import a_tool, judged
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
@@ -185,15 +184,6 @@ class TestChangedDefinitions:
         pinned = (await rig.entries(f"kind:{Kind.CONTRACT_PINNED}"))[-1]
         assert (pinned.actor, pinned.tool, pinned.body["reviewed"]) == ("operator:anna", "frobnicate", True)
         assert pinned.blobs == [pinned.body["tools"]["action::frobnicate"]]
-
-    async def test_a_home_whose_definitions_were_not_kept_still_opens_and_blocks(self, tmp_path: Path):
-        home = Home(tmp_path / "old").create()
-        await pinned_without_claims(home, DEVICE, {"action::frobnicate": "0" * 64})
-        async with open_rig(home, [STRANGE]) as rig:
-            assert rig.fleet.tools(DEVICE)[0].changed
-            change = await rig.fleet.change(DEVICE, "action::frobnicate")
-            assert (change.before, change.before_contract) == (None, None)
-            assert change.after["tool_name"] == "frobnicate"
 
     async def test_a_definition_too_large_to_keep_is_trusted_all_the_same(self, tmp_path: Path):
         large = STRANGE.model_copy(update={"description": "x" * 300_000})

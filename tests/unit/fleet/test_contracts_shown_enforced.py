@@ -13,22 +13,19 @@ from hypothesis import strategies as st
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
-from core.canonical_json import canonical_bytes, digest_of
-from core.contract_digest import definition_of
+from core.commands.request import CommandRequest
 from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.device.desktop.local import local_desktop
 from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tools import ui
-from core.dispatch.command_request import CommandRequest
-from core.fleet.contracts import changed_facts, judge
-from core.fleet.models import Contract, Effect, Risk, Source
+from core.fleet.contracts import judge
 from core.home import Home
+from core.models.tools import Contract, Effect, Risk, Source, changed_facts
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS
 from core.policy.policy_file import Override
 from core.schema_forms.validator import ThreadedValidator
-from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, Rig, open_rig
 from tests.fakes.run_size import examples
 
@@ -250,20 +247,6 @@ def test_a_contract_whose_definition_is_lost_is_not_guessed(rig: Rig, runner: as
         return (await rig.fleet.change(DEVICE, "action::sweep")).before_contract
 
     assert runner.run(looks()) is None
-
-
-async def test_a_contract_is_not_guessed_where_an_earlier_version_did_not_keep_what_was_claimed(
-    tmp_path: Path,
-):
-    home = Home(tmp_path / "home").create()
-    trusted = definition_of(WAS)
-    await pinned_without_claims(home, DEVICE, {"action::sweep": digest_of(trusted)})
-    async with open_rig(home, [NOW]) as rig:
-        await rig.journal.put_blob(canonical_bytes(trusted))
-        change = await rig.fleet.change(DEVICE, "action::sweep")
-        assert rig.fleet.tools(DEVICE)[0].changed
-        assert (change.before, change.after) == (trusted, definition_of(NOW))
-        assert change.before_contract is None
 
 
 def worse(first: Contract, second: Contract) -> bool:

@@ -17,8 +17,10 @@ from core import __version__
 from core.aip.tls import load_or_make_identity, server_context
 from core.fleet.doctor import Doctor
 from core.fleet.known_devices import KnownDevice, KnownDevices
-from core.fleet.models import Check, CheckState, Device, Health, Listening, Unavailable
+from core.fleet.models import Check, CheckState, Listening
 from core.fleet.rejected_connections import RejectedConnections
+from core.models.devices import Device, Health
+from core.models.tools import Unavailable
 from tests.fakes.aip_house import hear, running_house, say, soon
 from tests.fakes.known_devices import pair, pair_listening
 from tests.fakes.patience import PATIENCE_S

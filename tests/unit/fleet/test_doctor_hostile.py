@@ -19,8 +19,9 @@ from core.aip.limits import LinkLimits
 from core.aip.tls import Identity, load_or_make_identity, server_context
 from core.fleet.doctor import Doctor
 from core.fleet.known_devices import KnownDevice, KnownDevices
-from core.fleet.models import Check, CheckState, Device, Health, Listening
+from core.fleet.models import Check, CheckState, Listening
 from core.fleet.rejected_connections import RejectedConnections
+from core.models.devices import Device, Health
 from tests.fakes.known_devices import pair_listening
 from tests.fakes.patience import PATIENCE_S
 

@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from core.fleet.lost_links import FLAPS_FROM, WITHIN_S, LostLinks
-from core.fleet.models import CheckState, Health
+from core.fleet.models import CheckState
+from core.models.devices import Health
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.lab_device import AWAY, FEATURES, pair

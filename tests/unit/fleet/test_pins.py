@@ -10,8 +10,8 @@ import pytest
 
 import core.fleet.tool_pins
 from core.errors import BadInput
-from core.fleet.models import Risk
 from core.fleet.tool_pins import FORMAT, Claims, Pin, Pins, Rows, pin_of, read_rows
+from core.models.tools import Risk
 from tests.fakes.full_disk import full_disk_for
 
 D0, D1 = "0" * 64, "1" * 64
@@ -75,9 +75,7 @@ async def test_what_is_pinned_later_is_added_to_what_was(tmp_path):
     assert pins.names("a") == {"x", "y"}
 
 
-@pytest.mark.parametrize(
-    "claims", [None, *(Claims(risk, ours) for risk in (None, *Risk) for ours in (True, False))]
-)
+@pytest.mark.parametrize("claims", [Claims(risk, ours) for risk in (None, *Risk) for ours in (True, False)])
 async def test_a_pin_is_read_back_as_it_is_written(tmp_path, claims):
     pin = Pin(D1, claims)
     assert pin_of(pin.row) == pin

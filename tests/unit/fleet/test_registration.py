@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from core.aip.device_link import DeviceLink
-from core.dispatch.channel import BasicCommandDispatcher
+from core.commands.channel import BasicCommandDispatcher
 from core.fleet.registration import arrival_of, own_process_arrival
 
 CHANNEL = cast("BasicCommandDispatcher", SimpleNamespace())

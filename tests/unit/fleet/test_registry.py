@@ -101,7 +101,7 @@ def test_what_is_shown_to_a_dialled_device_is_in_a_private_file_of_its_own(regis
     assert mode_of(file.parent) == 0o700
 
 
-@pytest.mark.parametrize("left", ["lab.2.token", "lab.2.new", "lab.2.fresh"])
+@pytest.mark.parametrize("left", ["lab.2.token", "lab.2.fresh"])
 def test_what_is_shown_to_a_device_can_be_deleted_also_what_a_crash_left_of_it(registry, tmp_path, left):
     pair_listening(registry, KnownDevice(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
     (tmp_path / "keys" / "dial" / left).write_text("secret-token")

@@ -12,7 +12,7 @@ import pytest
 
 from core.fleet import connections
 from core.fleet.connections import ClockJumpDetector
-from core.fleet.models import Health
+from core.models.devices import Health
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, pair

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from core.fleet.models import NOT_KNOWN, Fact, Risk, Source, Tool, ToolScope, Unavailable
+from core.fleet.models import NOT_KNOWN, ToolScope
 from core.fleet.tool_scope import NONE, scope_of
-from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, READ_SHELL
+from core.models.tool_names import READ_SHELL
+from core.models.tools import Fact, Risk, Source, Tool, Unavailable
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS
 from tests.fakes.fleet_data import make_devices, make_tools
 
 [DEVICE] = [device for device in make_devices() if device.name == "lab-lnx-01"]

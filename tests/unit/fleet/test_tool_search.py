@@ -9,8 +9,10 @@ import pytest
 from core.aip.messages import ToolInfo
 from core.errors import BadInput
 from core.fleet.contracts import read_tool, tool_of
-from core.fleet.models import BUILT_IN_NAMESPACE, Health, Tool, ToolHit
+from core.fleet.models import ToolHit
 from core.fleet.tool_search import LONGEST_QUERY, MOST_HITS, Offer, PastResults, Results, ToolIndex
+from core.models.devices import Health
+from core.models.tools import BUILT_IN_NAMESPACE, Tool
 
 
 def a_tool(

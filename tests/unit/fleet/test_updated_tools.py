@@ -37,7 +37,7 @@ from tests.fakes.scripted_device import tool
 from tests.fakes.trust_desk import TrustDesk, trust_desk
 from tests.unit.service.test_trusted_tools import is_blocked
 
-RECORDED = Path(__file__).parents[2] / "fakes" / "earlier_version" / "tools"
+RECORDED = Path(__file__).parents[2] / "fakes" / "earlier_tools"
 UPDATED = [
     "get_ui_tree",
     "get_accessibility_tree",

@@ -19,7 +19,7 @@ from core.fleet.models import DeviceSettings
 from core.gateway.http import serve_http
 from core.gateway.stdio import serve_stdio
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.models import Profile
 from core.service.console import Console
 from core.service.rpc.client import RemoteConsole

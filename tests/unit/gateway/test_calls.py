@@ -12,7 +12,7 @@ from core.audit.entries import Kind
 from core.batch.models import Batch, Input, Step
 from core.gateway import calls, tools
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.models import Profile
 from core.service.console import Console
 from tests.fakes.agents import add_agent

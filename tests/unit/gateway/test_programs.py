@@ -13,7 +13,7 @@ from core.approvals.operator_keys import OperatorKey
 from core.gateway import agent_session
 from core.gateway.agent_session import MOST_PROGRAMS
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.service.console import Console
 from tests.fakes.agents import agent_when, set_agent
 from tests.fakes.desk import next_approval

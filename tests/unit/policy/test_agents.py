@@ -5,18 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import Device, Health
-from core.policy.agents import (
-    MOST_AGENTS,
-    MOST_PROGRAM,
-    Agent,
-    Agents,
-    AgentSettings,
-    ClientProgram,
-    loosenings,
-    name_in,
-    token_prefix,
-)
+from core.models.devices import Device, Health
+from core.policy.agent_models import MOST_PROGRAM, Agent, AgentSettings, ClientProgram, name_in, token_prefix
+from core.policy.agents import MOST_AGENTS, Agents, loosenings
 from core.policy.models import Profile
 from core.tokens import new_token, token_digest
 

@@ -14,10 +14,10 @@ from core.approvals.operator_keys import OperatorKey, create_operator_key, state
 from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
 from core.canonical_json import canonical_bytes
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.statements import SignedStatement
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig

@@ -8,7 +8,7 @@ import pytest
 
 from core.dispatch.own_screen import UI_ACTIONS
 from core.dispatch.stale_target import has_screen_target, targets_point
-from core.fleet.models import Effect
+from core.models.tools import Effect
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, PATH_ARGUMENTS, SHELL_ARGUMENTS, ScreenTarget
 from core.policy.analysis.summaries import Parameters
 from tests.unit.fleet.test_updated_tools import built_in

@@ -8,10 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.approvals.grants import GrantBook, GrantTerms
-from core.fleet.models import Device, Risk, Tool
+from core.models.devices import Device
+from core.models.tools import Risk, Tool
 from core.policy import engine as policy_engine
 from core.policy.engine import PolicyEngine, PolicyQuery
+from core.policy.grant_book import GrantBook
+from core.policy.grants import GrantTerms
 from core.policy.models import Answer, Decision
 from core.policy.policy_file import parse_policy
 from tests.fakes.policy_calls import MONDAY_NOON, a_device, a_tool

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.audit.entries import Kind
-from core.dispatch.command_request import CommandRequest
+from core.commands.request import CommandRequest
 from core.home import Home
 from core.policy.models import Answer, Decision
 from tests.fakes.rig import DEVICE, Rig, open_rig

@@ -8,20 +8,13 @@ from typing import Any
 
 import pytest
 
-from core.approvals.grants import (
-    Grant,
-    GrantBook,
-    GrantTerms,
-    SignedGrant,
-    exact_arguments,
-    scope_words,
-    usual_limits,
-)
 from core.audit.entries import Entry, Kind
 from core.errors import Refused
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.constraints import Constraint
 from core.policy.engine import PolicyQuery
+from core.policy.grant_book import GrantBook
+from core.policy.grants import Grant, GrantTerms, SignedGrant, exact_arguments, scope_words, usual_limits
 from core.policy.models import Answer
 from core.policy.policy_store import Policy
 from core.policy.rules import MatchContext

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.commitments import Opening
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.call_analysis import CallAnalysis, analyze_call
 from core.policy.analysis.masking import Marks
 from tests.fakes.policy_calls import a_tool

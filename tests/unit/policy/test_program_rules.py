@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.models import Answer
 from core.policy.policy_check import check_text
 from core.policy.policy_file import parse_policy

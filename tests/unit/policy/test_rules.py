@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.fleet.models import Effect, Fact, Risk, Source
+from core.models.tools import Effect, Fact, Risk, Source
 from core.policy.constraints import Constraint
 from core.policy.models import Answer, Moment, Profile
 from core.policy.policy_file import parse_policy

@@ -9,7 +9,7 @@ import pytest
 
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.models import Answer, Moment, Profile
 from core.policy.policy_check import check_text
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy

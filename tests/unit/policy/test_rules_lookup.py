@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.constraints import Constraint
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy

@@ -9,7 +9,7 @@ import pytest
 
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
-from core.fleet.models import Risk, Tool
+from core.models.tools import Risk, Tool
 from core.policy.analysis.call_analysis import findings_in_call
 from core.policy.analysis.shell.tool_arguments import MOST_LINES, holds_line
 from core.policy.analysis.shell.walk import findings_in_line

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.walk import findings_in_line
 from tests.fakes.patience import PATIENCE_S
 

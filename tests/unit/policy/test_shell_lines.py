@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell import walk
 from core.policy.analysis.shell.parser import LONGEST, MOST_SIGNS, Line, read_line
 from core.policy.analysis.shell.walk import findings_in_line
@@ -57,17 +57,11 @@ def test_the_corpus_is_large_enough_and_says_nothing_twice():
 
 
 WRAPPERS = {
-    " ".join(words): record.wraps
+    f"{name} {verb}".strip(): record.wraps
     for program in RECORDS
-    for record, words in [
-        *((program, [name]) for name in program.names),
-        *(
-            (verb, [name, sub])
-            for verb in program.subcommands
-            for name in program.names
-            for sub in verb.names
-        ),
-    ]
+    for name in program.names
+    for record in (program, *program.subcommands)
+    for verb in (record.names if record is not program else ("",))
     if record.wraps is not None and Kind.SEARCHES not in program.kinds
 }
 RUNNABLE = [

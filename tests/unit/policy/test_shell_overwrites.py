@@ -8,7 +8,7 @@ import pytest
 
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.call_analysis import findings_in_call
 from core.policy.analysis.shell.walk import findings_in_line
 from core.programs.record import takes

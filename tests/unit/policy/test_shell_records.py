@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.walk import findings_in_line, programs_in_line
 
 

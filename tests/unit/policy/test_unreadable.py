@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.call_analysis import findings_in_call
 from core.policy.analysis.shell.walk import findings_in_line
 from tests.fakes.policy_calls import a_tool

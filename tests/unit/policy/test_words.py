@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool
 from core.policy.analysis.call_analysis import (
     analyze_call,
     findings_in_call,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
-from core.fleet.models import Effect, Risk
+from core.models.tools import Effect, Risk
 from core.policy.analysis.call_analysis import findings_in_call, summary_of
 from core.policy.analysis.shell.walk import MOST_FINDINGS, findings_in_line
 from core.policy.analysis.sql import findings_in_query

@@ -8,7 +8,8 @@ import pytest
 
 from core.audit.entries import Entry, Kind
 from core.errors import BadInput, JournalCorrupt
-from core.replay.result_search import LONGEST_WORD, MOST_BYTES, MOST_TEXT_BYTES, MOST_WORDS, find_in_results
+from core.replay.models import LONGEST_WORD, MOST_WORDS
+from core.replay.result_search import MOST_BYTES, MOST_TEXT_BYTES, find_in_results
 
 TIME = "2026-03-04T05:06:07Z"
 

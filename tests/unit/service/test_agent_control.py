@@ -12,7 +12,7 @@ import pytest
 from core.batch.models import RunState
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.home import Home
-from core.policy.agents import MOST_PROGRAM, AgentSettings, ClientProgram
+from core.policy.agent_models import MOST_PROGRAM, AgentSettings, ClientProgram
 from core.service.agent_activity import MOST_SHOWN
 from core.service.agent_connections import MOST_RECORDED
 from core.service.console import AgentTally, ApprovalChanged, CommandFate, Console

@@ -17,7 +17,7 @@ from core.batch.models import RunState
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.models import Profile
 from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.service import Service

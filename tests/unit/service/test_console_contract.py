@@ -18,13 +18,12 @@ import pytest
 
 from core.approvals.models import ApprovalState
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
-from core.batch.expression_trial import AskedExpression
-from core.batch.models import Batch, CellState, RunState
+from core.batch.models import AskedExpression, Batch, CellState, RunState
 from core.changes import Change, SignedIdentity, change_statement
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import DeviceSettings
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.models import Answer, Profile
 from core.service import wishes
 from core.service.console import Console, ControlChanged, api_methods

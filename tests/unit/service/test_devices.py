@@ -11,7 +11,9 @@ import pytest
 from core.aip.resumable_link import ResumableLink
 from core.errors import DeviceError, ErrorCode
 from core.fleet.connections import COMES_BACK_WITHIN_S
-from core.fleet.models import DeviceSettings, Health, Risk
+from core.fleet.models import DeviceSettings
+from core.models.devices import Health
+from core.models.tools import Risk
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.service import Service

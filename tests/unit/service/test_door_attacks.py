@@ -10,7 +10,7 @@ import pytest
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind, NewEntry
 from core.batch.models import Batch, Step
-from core.dispatch.channel import LocalCommandDispatcher
+from core.commands.channel import LocalCommandDispatcher
 from core.errors import BadInput, QuarterdeckError, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home

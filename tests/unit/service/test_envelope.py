@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from core.dispatch.models import Basis, CommandStage, Verdict
+from core.commands.results import Basis, CommandStage, Verdict
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service.alternatives import printed_file
 from core.service.console import Console
 from core.service.envelope import Envelope, envelope_schema

@@ -14,8 +14,8 @@ from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
 from core.device.config import CONFIG, DeviceConfig, Limits, Link, Undo, config_of, config_text
 from core.errors import ErrorCode
-from core.fleet.models import Health
-from core.home import Home, Settings
+from core.home import Home
+from core.models.devices import Health
 from core.service.console import Console, DeviceChanged
 from core.service.held_settings import (
     DEVICE,
@@ -31,6 +31,7 @@ from core.service.held_settings import (
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from core.service.wishes import settings_change
+from core.settings import Settings
 from tests.fakes.desk import choose_channel, online, open_service
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import accepted, anna, sign

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from core.aip.pairing import decode_pairing
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
+from core.models.devices import Health
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from core.service.service import Service

@@ -14,10 +14,11 @@ import structlog
 
 from core.errors import ErrorCode
 from core.home import Home
+from core.log import Logger, silence
 from core.service import exit_codes, log_setup
 from core.service.console import RunChanged
 from core.service.lifetime import until_not_needed, until_told_or_not_needed
-from core.service.log_setup import MASK, logging_nowhere, logging_to
+from core.service.log_setup import MASK, logging_to
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from tests.fakes.control_socket import FakeHost
@@ -126,10 +127,19 @@ class TestLog:
         assert "ValueError: odd" in first["exception"]
         assert second["event"] == "careful"
 
-    def test_a_command_prints_nothing_of_it(self, capsys):
-        with logging_nowhere():
-            structlog.get_logger("t").error("loud")
+    def test_a_silent_command_prints_nothing_of_it(self, capsys):
+        with silence():
+            Logger("t").error("loud")
         assert capsys.readouterr() == ("", "")
+
+    def test_a_silent_command_that_hosts_the_core_logs_to_the_file(self, tmp_path):
+        path = tmp_path / "service.log"
+        with silence():
+            with logging_to(path):
+                Logger("t").info("hosted", device="lab-1")
+            Logger("t").error("loud")
+        [line] = map(json.loads, path.read_text().splitlines())
+        assert (line["event"], line["device"]) == ("hosted", "lab-1")
 
 
 def test_every_error_code_has_an_exit_code_of_the_list():

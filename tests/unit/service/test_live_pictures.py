@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
-from core.dispatch.channel import LocalCommandDispatcher
+from core.commands.channel import LocalCommandDispatcher
 from core.errors import BadInput, Refused
 from core.fleet.fleet import ConnectionInfo
-from core.fleet.models import Health
 from core.home import Home
+from core.models.devices import Health
 from core.service import live_view
 from core.service.api.models import LivePicture, LiveState
 from core.service.live_view import LARGE_SLOWER, SMALL, LiveView, Pace, small_parameters

@@ -17,9 +17,10 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import Batch
 from core.changes import Change, ChangeKind
 from core.errors import BadInput
-from core.fleet.models import CheckState, Health, Machine
+from core.fleet.models import CheckState
 from core.fleet.paired_machines import machine_of
 from core.home import Home
+from core.models.devices import Health, Machine
 from tests.fakes.lab_device import FEATURES
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import stands

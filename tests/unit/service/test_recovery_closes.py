@@ -10,13 +10,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.audit.entries import Entry, Kind, NewEntry
-from core.audit.journal import Journal
+from core.audit.journal import PAGE, Journal
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, CellState, RunState
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
-from core.fleet.models import Effect
-from core.service.recovery import PAGE, Recovered, recover
+from core.models.tools import Effect
+from core.service.recovery import Recovered, recover
 from tests.fakes.policy_calls import judged
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

@@ -15,25 +15,24 @@ from typing import Any
 import pytest
 
 from core.aip.pairing import decode_pairing
-from core.approvals.grants import GrantBook, GrantTerms, SignedGrant
 from core.approvals.operator_keys import OperatorKey, create_operator_key
-from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import (
     AgentAdded,
     AllResumed,
-    ContractPinned,
     DeviceSet,
     GrantGiven,
     OperatorRemoved,
     PolicySaved,
 )
-from core.canonical_json import digest_of
 from core.changes import ChangeKind, Proposal, SignedChange, change_statement
 from core.errors import ErrorCode, QuarterdeckError, Refused
-from core.fleet.models import DeviceSettings, Risk
+from core.fleet.models import DeviceSettings
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.models.tools import Risk
+from core.policy.agent_models import AgentSettings
+from core.policy.grant_book import GrantBook
+from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Profile
 from core.policy.policy_store import text_digest
 from core.service.changes import SIGNED_KINDS
@@ -42,7 +41,6 @@ from core.service.proposals import agent_json
 from core.service.service import Service
 from core.service.trusted import policy_change
 from core.service.wishes import RESUME, agent_added
-from core.statements import Statement
 from tests.fakes.agents import add_agent, set_agent
 from tests.fakes.signing import anna, sign, signing
 from tests.fakes.trust_desk import make_listening_home, write_journal
@@ -305,21 +303,6 @@ async def test_unsigned_tags_count_where_nothing_looked_at_them(home: Home, scop
         assert service.registry.get("lab-1").tags == known.tags
 
 
-async def test_a_pin_without_claims_takes_none_back(home: Home):
-    def pinned(row: str) -> NewEntry:
-        event = ContractPinned(tools={"action::poke": "a" * 64}, claims={}, ours=False, pins={"poke": row})
-        return event.entry("service", device="lab-1")
-
-    async with opened(home):
-        pass
-    await write_journal(home, pinned(f"{'a' * 64} high stranger"), pinned(f"{'a' * 64} claims unknown"))
-    async with opened(home) as (service, _, _):
-        pin = service._pins.get("lab-1", "poke")
-        assert pin is not None
-        assert pin.claims is not None
-        assert pin.claims.risk is Risk.HIGH
-
-
 def given(expires: str, at: str, seq: int = 1) -> Entry:
     terms = GrantTerms(
         id="g-12345678",
@@ -354,37 +337,6 @@ def test_a_grant_counts_if_it_could_be_given_at_the_time_of_its_entry(expires: s
     assert refused == ([] if counts else ["g-12345678"])
     assert len(book.all()) == counts
     assert book.restore([given(expires, "2026-11-01T00:00:00Z", 2)]) == ["g-12345678"]
-
-
-def test_an_endorsement_of_an_earlier_version_is_of_one_key_and_holds_once(home: Home):
-    key, bob, other = (create_operator_key(home, name, None) for name in ("anna", "bob", "eve"))
-    statement = Statement(
-        verdict="approve",
-        approval="operator:bob",
-        request_digest=digest_of({"name": "bob", "public_key": bob.public_key}),
-        contract="",
-        device="",
-        call_id="",
-        approver="anna",
-        expires="2026-01-01T00:05:00Z",
-    )
-    signed = key.sign(statement).model_dump(mode="json")
-
-    def entry(seq: int, kind: Kind, operator: Any, **body: Any) -> Entry:
-        time = f"2026-01-01T00:0{seq}:00Z"
-        return Entry(seq=seq, time=time, kind=kind, actor="x", body={"operator": operator, **body})
-
-    def restored(*more: Entry) -> list[str]:
-        operators = Operators(home.operators)
-        first = entry(1, Kind.OPERATOR_REGISTERED, key.operator.model_dump(mode="json"))
-        operators.restore([first, *more], lambda entry, statement: True)
-        return [operator.name for operator in operators.list()]
-
-    mine = bob.operator.model_dump(mode="json")
-    theirs = {**mine, "public_key": other.public_key}
-    assert restored(entry(2, Kind.OPERATOR_REGISTERED, mine, signed_by=signed)) == ["anna", "bob"]
-    assert restored(entry(2, Kind.OPERATOR_REGISTERED, theirs, signed_by=signed)) == ["anna"]
-    assert restored(entry(6, Kind.OPERATOR_REGISTERED, mine, signed_by=signed)) == ["anna"]
 
 
 def test_every_kind_of_entry_with_a_signed_change_uses_up_its_nonce():

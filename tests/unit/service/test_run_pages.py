@@ -11,7 +11,7 @@ import pytest
 from core.aip.messages import ResultStatus
 from core.audit.events import EntryFields, ResultRecorded, RunFinished
 from core.batch.models import Batch, Cell, CellState, Run, RunState
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.commands.results import Basis, CommandResult, Verdict
 from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.service.api import run_reader

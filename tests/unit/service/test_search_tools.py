@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.errors import BadInput
-from core.fleet.models import Effect, Health, Risk
 from core.home import Home
+from core.models.devices import Health
+from core.models.tools import Effect, Risk
 from core.service.console import Console
 from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service

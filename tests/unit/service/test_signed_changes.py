@@ -14,7 +14,7 @@ from core.changes import Change, ChangeKind, SignedChange, change_statement
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import DeviceSettings
 from core.home import Home
-from core.policy.agents import AgentSettings
+from core.policy.agent_models import AgentSettings
 from core.policy.models import Profile
 from core.policy.policy_store import text_digest
 from core.service.console import Console

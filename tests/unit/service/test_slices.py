@@ -1,4 +1,4 @@
-"""Long answers and bursts of events are read in slices: whoever shares the loop gets a turn between them."""
+"""Long answers and bursts of events are read in pages: other tasks of the loop get a turn between them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from core import tasks
 from core.errors import ErrorCode, QuarterdeckError
 from core.home import Home
 from core.service.console import CellChanged, Event
@@ -24,6 +25,12 @@ from tests.fakes.patience import PATIENCE_S
 from tests.fakes.turns import Turns
 
 DEVICES = [f"d-{number:04d}" for number in range(1000)]
+
+
+@pytest.fixture(autouse=True)
+def _every_page_takes_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast the machine is, a page is all that is done in one turn of the loop."""
+    monkeypatch.setattr(tasks, "TURN_S", 0.0)
 
 
 @asynccontextmanager
@@ -54,7 +61,7 @@ def note_when(
     monkeypatch.setattr(protocol, name, read)
 
 
-async def test_others_get_a_turn_for_every_slice_of_a_long_answer(
+async def test_others_get_a_turn_for_every_page_of_a_long_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = FakeHost()
@@ -71,11 +78,11 @@ async def test_others_get_a_turn_for_every_slice_of_a_long_answer(
         note_when(monkeypatch, "decode", turns, note)
         answer = await console.runs.get("r-0001")
         assert answer == run
-        assert turns.count - arrived[-1] >= len(DEVICES) / client.SLICE
+        assert turns.count - arrived[-1] >= len(DEVICES) / protocol.PAGE
         turns.close()
 
 
-async def test_a_burst_of_events_is_read_in_slices_in_its_order(
+async def test_a_burst_of_events_is_read_in_pages_in_its_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = FakeHost()
@@ -96,25 +103,25 @@ async def test_a_burst_of_events_is_read_in_slices_in_its_order(
                 if len(seen) == len(cells):
                     break
         assert seen == cells
-        assert max(read.values()) <= client.SLICE
+        assert max(read.values()) <= protocol.PAGE
         turns.close()
 
 
-@pytest.mark.parametrize("count", [0, 1, protocol.ENCODED_AT_ONCE, 2 * protocol.ENCODED_AT_ONCE + 1])
-async def test_a_long_answer_is_encoded_in_slices_and_is_the_same_answer(count: int) -> None:
+@pytest.mark.parametrize("count", [0, 1, protocol.PAGE, 2 * protocol.PAGE + 1])
+async def test_a_long_answer_is_encoded_in_pages_and_is_the_same_answer(count: int) -> None:
     method = protocol.methods()["run"]
     run = ended_run(big_run(1, [f"d-{number:04d}" for number in range(count)]))
     turns = Turns()
     answer = protocol.decode(await protocol.encode_result(7, method, run))
-    assert turns.count >= (count - 1) // protocol.ENCODED_AT_ONCE
+    assert turns.count >= (count - 1) // protocol.PAGE
     turns.close()
     assert answer == {"id": 7, "result": method.result.dump_python(run, mode="json", by_alias=True)}
 
 
-async def test_a_long_list_is_encoded_in_slices_and_is_the_same_list() -> None:
+async def test_a_long_list_is_encoded_in_pages_and_is_the_same_list() -> None:
     method = protocol.methods()["tools"]
     tool = FakeHost().fake.tools_of["this-computer"][0]
-    many = [tool] * (protocol.ENCODED_AT_ONCE + 1)
+    many = [tool] * (protocol.PAGE + 1)
     answer = protocol.decode(await protocol.encode_result(7, method, many))
     assert answer["result"] == method.result.dump_python(many, mode="json", by_alias=True)
 
@@ -184,7 +191,7 @@ async def test_whoever_leaves_while_the_answer_is_read_harms_nobody(tmp_path: Pa
     run = ended_run(big_run(1, DEVICES))
     host.fake.work.add(run)
     async with attached(tmp_path, host) as console:
-        real = client._in_slices
+        real = client._in_pages
         owner = TaskGroupOwner("whoever")
         asked = owner.spawn("ask", console.runs.get("r-0001"))
 
@@ -194,7 +201,7 @@ async def test_whoever_leaves_while_the_answer_is_read_harms_nobody(tmp_path: Pa
             return await real(build, values)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(client, "_in_slices", left_meanwhile)
+            patch.setattr(client, "_in_pages", left_meanwhile)
             with pytest.raises(asyncio.CancelledError):
                 await asked
             await console.approvals.list()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.fleet.models import DeviceSettings, Health, Risk
+from core.fleet.models import DeviceSettings
+from core.models.devices import Health
+from core.models.tools import Risk
 from tests.fakes.lab_device import FEATURES, device_when, pair
 from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import scripted, tool

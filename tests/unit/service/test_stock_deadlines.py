@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import core.dispatch.deadline
-from core.dispatch.models import Verdict
+from core.commands.results import Verdict
 from core.errors import ErrorCode
-from core.fleet.models import Health
+from core.models.devices import Health
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import approve, next_approval

@@ -12,9 +12,9 @@ import pytest
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
-from core.dispatch.command_request import CommandRequest, Purpose
-from core.fleet.models import Device
+from core.commands.request import CommandRequest, Purpose
 from core.home import Home
+from core.models.devices import Device
 from core.policy.models import Answer
 from core.policy.policy_file import PolicyFile, parse_policy
 from core.service.time_machine import PAGE, try_over_journal

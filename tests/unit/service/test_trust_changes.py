@@ -10,7 +10,8 @@ from websockets.exceptions import ConnectionClosed
 
 from core.audit.entries import Entry, Kind, NewEntry
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
+from core.models.devices import Health
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.full_disk import full_disk_for

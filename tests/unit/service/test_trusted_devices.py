@@ -538,20 +538,30 @@ class TestAJournalThatWasEdited:
         with pytest.raises(JournalCorrupt, match="Entry"):
             await Service.open(home)
 
-    async def test_what_is_adopted_from_an_earlier_version_is_adopted_once(self, home: Home) -> None:
+    @pytest.mark.parametrize(
+        ("kind", "body"),
+        [
+            (Kind.TRUST_ADOPTED, {"known": {"name": "lab-9", "token_sha256": PLANTED_SHA}, "pins": {}}),
+            (Kind.DEVICE_PAIRED, {"direction": "in", "token_sha256": PLANTED_SHA}),
+            (Kind.CONTRACT_PINNED, {"tools": {"action::poke": "0" * 64}}),
+        ],
+    )
+    async def test_an_entry_of_an_earlier_versions_form_is_named_with_what_to_do(
+        self, home: Home, kind: Kind, body: dict[str, Any]
+    ) -> None:
         async with trust_desk(home):
             pass
-        known = {"name": "lab-9", "token_sha256": PLANTED_SHA}
-        await write_journal(
-            home,
-            NewEntry(
-                kind=Kind.TRUST_ADOPTED, actor="service", device="lab-9", body={"known": known, "pins": {}}
-            ),
-            NewEntry(kind=Kind.TRUST_ADOPTED, actor="service"),
-        )
+        await write_journal(home, NewEntry(kind=kind, actor="service", device="lab-9", body=body))
+        with pytest.raises(JournalCorrupt, match=r"Entry \d+ of the journal.* the version that wrote it"):
+            await Service.open(home)
+
+    async def test_the_mark_of_a_home_that_adopted_nothing_means_nothing(self, home: Home) -> None:
         async with trust_desk(home) as desk:
-            assert not await desk.lets_in(PLANTED)
-            assert desk.service.registry.devices() == []
+            token = await desk.pair("lab-1")
+        mark = NewEntry(kind=Kind.TRUST_ADOPTED, actor="service", body={"devices": 0, "tools": 0})
+        await write_journal(home, mark)
+        async with trust_desk(home) as desk:
+            assert await desk.lets_in(token)
 
     async def test_a_setting_whose_signature_is_for_another_one_does_not_count(self, home: Home) -> None:
         async with trust_desk(home) as desk:

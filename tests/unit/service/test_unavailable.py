@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from core.errors import BadInput
-from core.fleet.models import Health
 from core.fleet.registration import MOST_UNAVAILABLE, MOST_WORDS
+from core.models.devices import Health
 from core.service.console import Console
 from tests.fakes.lab_device import FEATURES, device_when, pair
 from tests.fakes.patience import PATIENCE_S

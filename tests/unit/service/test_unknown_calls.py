@@ -16,10 +16,11 @@ from core.audit.entries import Entry, Kind
 from core.audit.events import LateAnswerReceived
 from core.batch.models import Cell, CellState
 from core.cli.show import late_answer_text
+from core.commands.results import Basis, Verdict
 from core.dispatch import late_results
-from core.dispatch.models import Basis, Verdict
 from core.fleet import connections
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import DeviceSettings
+from core.models.devices import Health
 from core.replay.titles import KNOWS_NOTHING
 from core.service import unknown_calls
 from core.service.console import Console

@@ -29,7 +29,8 @@ async def test_a_verification_that_began_before_the_damage_and_ends_after_it_is_
     await has_read.wait()
     monkeypatch.setattr(service.journal, "verify", verify)
     with closing(sqlite3.connect(service.home.path / DATABASE)) as database, database:
-        database.execute("UPDATE entries SET entry = CAST(replace(entry, 'a', 'b') AS BLOB) WHERE seq = 1")
+        changed = "CAST(replace(entry, '\"stay\"', '\"stop\"') AS BLOB)"
+        database.execute(f"UPDATE entries SET entry = {changed} WHERE seq = 1")
     assert (await service.verify()).first_bad == 1
     may_end.set()
     assert (await earlier).ok

@@ -54,7 +54,8 @@ from core.device.desktop.linux.redaction import find_hidden
 from core.device.desktop.linux.stacking import read_stacking
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
 from core.device.desktop.linux.visible_children import cell_at, cell_place
-from core.device.desktop.linux.x11 import XLink, display_lack
+from core.device.desktop.linux.x11_connection import XLink
+from core.device.desktop.linux.x11_display import display_lack
 from core.device.desktop.sensitive_fields import SensitiveFields
 from core.device.desktop.target_window import out_of_sight
 from core.errors import BadInput, DeviceError, ErrorCode

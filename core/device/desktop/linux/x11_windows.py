@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from Xlib import X, Xatom, Xutil, display
 from Xlib import error as xerror
 from Xlib.error import DisplayError, XError
@@ -19,6 +18,7 @@ from Xlib.protocol import event as xevent
 
 from core.device.desktop.interface import Box, Layer, Window, stale
 from core.device.desktop.linux.tree_reader import process_name
+from core.log import Logger
 
 _MOST_WINDOWS = 500
 _MENU_TYPES = ("MENU", "POPUP_MENU", "DROPDOWN_MENU")
@@ -319,7 +319,7 @@ def _text(display: Any, window: Any, name: str) -> str:
     return raw.decode("latin-1" if found.property_type == Xatom.STRING else "utf-8", "replace")
 
 
-log = structlog.get_logger(__name__)
+log = Logger(__name__)
 
 # The greatest depth of a program's windows: below the root and below a window manager's frame.
 _DEPTH = 3

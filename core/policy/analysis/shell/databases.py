@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.embedded import Embedded
 from core.policy.analysis.shell.languages import program_write_finding
 from core.policy.analysis.shell.options import options_of

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.options import read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.programs.catalog import common_name, program_of

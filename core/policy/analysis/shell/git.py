@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.embedded import Embedded, embedded_command, without_pipe_sign
 from core.policy.analysis.shell.options import Options, read_options
 from core.policy.analysis.shell.parser import Call, Word, join_words

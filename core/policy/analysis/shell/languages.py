@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.embedded import Embedded
 from core.policy.analysis.shell.options import Options, options_of, read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word, join_words

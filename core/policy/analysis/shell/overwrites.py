@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.options import Options, options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.places import HARMLESS_DEVICES

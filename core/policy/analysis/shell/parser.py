@@ -19,7 +19,7 @@ from typing import NamedTuple
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.programs.catalog import common_name, program_of
 from core.programs.record import Program
 

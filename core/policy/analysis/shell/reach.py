@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from core.confusables import looks_plain, plain_look
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.options import options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.places import STARTUP, names_secrets

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.changes import change_findings, is_read_only, word_findings
 from core.policy.analysis.shell.databases import client_findings
 from core.policy.analysis.shell.embedded import (

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from core.fleet.models import Risk
+from core.models.tools import Risk
 from core.policy.analysis.shell.databases import client_lines
 from core.policy.analysis.shell.embedded import (
     Embedded,

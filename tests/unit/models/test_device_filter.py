@@ -1,0 +1,150 @@
+"""The filter language for devices."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import BadInput, ErrorCode
+from core.models.device_filter import LONGEST, no_match, parse_filter
+from core.models.devices import Device, Health
+from tests.fakes.work import most_calls
+
+
+def a_device(name: str = "lab-1", **changes: object) -> Device:
+    facts: dict[str, object] = {"name": name, "health": Health.ONLINE, "since": "2026-01-01T00:00:00.000000Z"}
+    facts |= {"platform": "linux", "system": "Debian 13", "tags": ["lab", "Rack 4"]}
+    return Device.model_validate(facts | changes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "os:linux",
+        "OS:Linux",
+        "os:debian*",
+        "tag:prod,lab",
+        'tag:"rack 4"',
+        "tag:'rack 4',prod",
+        "!name:db-*",
+        "health:online,busy",
+        "health:o*",
+        "production:no",
+        "name:lab-?",
+        "AB",
+        "!nothing",
+        "lab inux rack",
+        "lab-*",
+        "*-1",
+        "os:linux tag:lab !name:db-* health:online ab-1",
+        'name:lab"-"1',
+    ],
+)
+def test_a_filter_matches_what_it_describes(text: str) -> None:
+    assert parse_filter(text).matches(a_device())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "os:windows",
+        "os:linu",
+        "tag:la",
+        "!tag:lab",
+        "!tag:prod,lab",
+        "health:offline",
+        "production:yes",
+        "name:lab-?1",
+        'name:"lab-?"',
+        '"*"',
+        "lab nothing",
+        "ab-*",
+        "name:lab-1x",
+    ],
+)
+def test_a_filter_leaves_out_what_it_does_not_describe(text: str) -> None:
+    assert not parse_filter(text).matches(a_device())
+
+
+def test_macos_and_windows_answer_to_the_names_people_use() -> None:
+    assert parse_filter("os:macos").matches(a_device(platform="darwin"))
+    assert parse_filter("os:windows").matches(a_device(platform="win32"))
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "says"),
+    [
+        ("colour:red", 1, 'no field "colour". Fields: name, os, tag, health'),
+        ("os:linux !colour:red", 11, "no field"),
+        (":x", 1, "no field"),
+        ("tag:", 5, "Expected a value for tag"),
+        ("tag:lab,", 9, "Expected a value for tag"),
+        ("tag:lab,,x", 9, "Expected"),
+        (",lab", 1, "Expected a word"),
+        ("!", 2, "After"),
+        ("lab ! x", 6, "After"),
+        ("!!x", 2, "enough"),
+        ('name:"lab', 6, "not closed"),
+        ("''", 1, "nothing between"),
+        ("health:onlin", 8, "one of: online, busy, stale, reconnecting, offline"),
+        ("production:maybe", 12, "one of: yes, no"),
+    ],
+)
+def test_a_mistake_is_named_with_its_column_and_what_is_allowed(text: str, column: int, says: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_filter(text)
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
+    assert f"column {column}:" in caught.value.message
+    assert says in caught.value.message
+
+
+def test_a_term_knows_where_it_stands() -> None:
+    text = '  os:linux !tag:"a b",c word'
+    assert [text[term.start : term.end] for term in parse_filter(text).terms] == [
+        "os:linux",
+        '!tag:"a b",c',
+        "word",
+    ]
+
+
+@given(st.text(max_size=60) | st.text(alphabet=" !:,\"'*?ab" + "tagos", max_size=40))
+def test_any_text_is_a_filter_or_a_named_mistake(text: str) -> None:
+    with contextlib.suppress(BadInput):
+        assert parse_filter(text).matches(a_device()) in (True, False)
+
+
+PART = st.text(alphabet="ab-*?", min_size=1, max_size=12)
+
+
+@given(PART, st.text(alphabet="ab-", max_size=12))
+def test_wildcards_mean_what_a_shell_means_by_them(glob: str, name: str) -> None:
+    device = a_device(name=name)
+    assert parse_filter(f"name:{glob}").matches(device) == fnmatch.fnmatchcase(name, glob)
+    assert parse_filter(f"!name:{glob}").matches(device) != parse_filter(f"name:{glob}").matches(device)
+
+
+@given(st.text(alphabet="abC:!,*? ", min_size=1, max_size=10), st.text(alphabet="xabC:!,*? ", max_size=20))
+def test_a_quoted_word_is_looked_for_letter_by_letter(word: str, name: str) -> None:
+    device = a_device(name=name, tags=[], platform="")
+    assert parse_filter(f'"{word}"').matches(device) == (word.casefold() in name.casefold())
+
+
+def test_hostile_wildcards_cost_no_more_than_text_times_filter() -> None:
+    hostile = parse_filter("name:" + "a*" * 900 + "b")
+    device = a_device(name="a" * 100_000)
+    with most_calls(1_000):
+        assert not hostile.matches(device)
+    with pytest.raises(BadInput, match="at most 2000"):
+        parse_filter("x" * (LONGEST + 1))
+
+
+def test_a_filter_of_several_terms_that_nothing_matches_says_that_all_must_hold():
+    assert no_match("name:lab-9").message == "No device matches 'name:lab-9'."
+    for several in ("name:lab-1 name:lab-2", "lab-1 OR lab-2", "a|b"):
+        assert "a blank means and, a comma means or" in no_match(several).message

@@ -1,0 +1,83 @@
+"""A client starts with the models of the console API and without what the service decides and stores by.
+
+import-linter cannot tell an import that a function makes from one that every start makes, so that a fresh
+process says what it has loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.home import Home
+from core.service.rpc.server import ControlServer
+from tests.fakes.control_socket import HERE, FakeHost
+
+ROOT = Path(__file__).parents[2]
+OF_THE_SERVICE = (
+    "cel_expr_python",
+    "core.audit.events",
+    "core.audit.store",
+    "core.batch.expressions",
+    "core.policy.analysis",
+    "core.policy.rules",
+    "core.service.service",
+    "sqlite3",
+    "tree_sitter",
+)
+HEAVY = {*OF_THE_SERVICE, "core.schema_forms.validator", "cryptography", "jsonschema", "rich", "structlog"}
+SAY = "print(*sys.modules, sep='\\n', file=sys.stderr)"
+
+
+def loaded_with(*modules: str) -> set[str]:
+    """Every module that a process has loaded once it has imported these."""
+    code = f"import sys, {', '.join(modules)}; {SAY}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_the_console_api_loads_models_alone() -> None:
+    loaded = loaded_with("core.service.console")
+    assert "core.batch.models" in loaded
+    assert not loaded & {*HEAVY, "websockets"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the service has another socket there")
+async def test_a_command_that_was_answered_has_loaded_nothing_of_the_service(tmp_path: Path) -> None:
+    home = Home(tmp_path / "h").create()
+    server = ControlServer(FakeHost(), home)
+    await server.open()
+    code = f"import sys; from core.cli import main; main(sys.argv[1:]); {SAY}"
+    try:
+        client = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            code,
+            "--home",
+            str(home.path),
+            "devices",
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said, loaded = await client.communicate()
+    finally:
+        await server.close()
+    assert HERE in said.decode()
+    assert "core.service.rpc.client" in loaded.decode().split()
+    assert not HEAVY & set(loaded.decode().split())
+
+
+@pytest.mark.parametrize("way", ["core.gateway.stdio", "core.gateway.http"])
+def test_the_gateway_loads_nothing_of_the_service(way: str) -> None:
+    # The protocol's SDK itself imports cryptography.
+    assert not set(OF_THE_SERVICE) & loaded_with(way)
+
+
+@pytest.mark.parametrize("module", ["core.cli.agents", "core.cli.call", "core.cli.devices", "core.cli.tools"])
+def test_a_command_that_signs_loads_cryptography_when_it_signs(module: str) -> None:
+    assert not {*OF_THE_SERVICE, "cryptography"} & loaded_with(module)
