@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-RiskName = Literal["low", "medium", "high", "critical"]
-LOW: RiskName = "low"
-MEDIUM: RiskName = "medium"
-HIGH: RiskName = "high"
-CRITICAL: RiskName = "critical"
+from core.models.tools import Risk
+
+MEDIUM, HIGH, CRITICAL = Risk.MEDIUM, Risk.HIGH, Risk.CRITICAL
 NEVER = 1_000_000
 """The number of operands before a command that is in no operand."""
 
@@ -150,7 +148,7 @@ class Effect(NamedTuple):
 
     words: str
     text: str
-    risk: RiskName
+    risk: Risk
 
 
 class Reading(NamedTuple):
@@ -306,9 +304,9 @@ def program(
     single: bool = False,
     runs: str = "",
     loads: str = "",
-    changes: Iterable[tuple[str, str, RiskName]] = (),
-    always: Iterable[tuple[str, str, RiskName]] = (),
-    each: Iterable[tuple[str, str, RiskName]] = (),
+    changes: Iterable[tuple[str, str, Risk]] = (),
+    always: Iterable[tuple[str, str, Risk]] = (),
+    each: Iterable[tuple[str, str, Risk]] = (),
     reads: Iterable[tuple[str, str]] = (),
     wraps: Wraps | None = None,
     language: Language | None = None,

@@ -35,7 +35,7 @@ def _patterns(words: str, flags: re.RegexFlag) -> tuple[re.Pattern[str], ...]:
 
 
 def _changes(effects: Iterable[Effect]) -> tuple[_Change, ...]:
-    return tuple(_Change(_patterns(words, re.DOTALL), text, Risk(risk)) for words, text, risk in effects)
+    return tuple(_Change(_patterns(words, re.DOTALL), text, risk) for words, text, risk in effects)
 
 
 class _Effects(NamedTuple):
