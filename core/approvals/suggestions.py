@@ -26,8 +26,8 @@ from core.models.tool_names import (
 )
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SHELL_ARGUMENTS
 from core.policy.analysis.shell.parser import Line, LineTooComplex, Word, read_line
-from core.policy.analysis.shell.tables import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
 from core.policy.analysis.shell.wrappers import innermost
+from core.programs.record import Kind
 from core.statements import Request
 from core.text import short_line
 from core.text_encodings import UTF_8
@@ -42,10 +42,6 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}`$]*\})")
 _GLOB = re.compile(r"[*?\[]")
 # A plain variable expands to text only; every other expansion can contain a command.
 _RUNS_SOMETHING = re.compile(r"\$\(|`|[<>]\(|\$\{(?![A-Za-z_]\w*\})")
-
-_SETS_VARIABLES = frozenset(
-    {"declare", "export", "getopts", "local", "mapfile", "read", "readarray", "readonly", "typeset"}
-)
 
 HelperCall = tuple[str, str, dict[str, Any]]
 
@@ -104,11 +100,11 @@ def _calls_for_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Helpe
         if redirect.target.known and (path := _absolute(redirect.target.text, folder)):
             yield _read_call(path)
     for call in map(innermost, line.calls):
-        if call.name in KILLS:
+        if call.program.is_a(Kind.ENDS):
             for word in call.args:
                 if word.known and re.fullmatch(r"[A-Za-z][\w.-]*", word.text):
                     yield _processes_call(word.text)
-        elif call.name in SHELLS or call.name in INTERPRETERS:
+        elif call.program.is_a(Kind.SHELL, Kind.INTERPRETER):
             first = next((word for word in call.args if word.known), None)
             if first and not first.text.startswith("-") and (path := _absolute(first.text, folder)):
                 yield _read_call(path)
@@ -118,12 +114,13 @@ def _calls_for_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Helpe
 def _written_words(line: Line) -> Iterator[Word]:
     """The arguments that deleting and writing programs act on; deletions first."""
     calls = [call for call in map(innermost, line.calls) if call.words]
-    for call in sorted(calls, key=lambda item: item.name not in DELETES):
+    for call in sorted(calls, key=lambda item: not item.program.is_a(Kind.DELETES)):
         operands = [word for word in call.args if not word.source.startswith("-")]
-        if call.name in WRITES_ALL:
-            # The first argument is a mode or an owner, not a path.
-            yield from operands[1:] if call.name in ("chmod", "chown", "chgrp") else operands
-        elif call.name in WRITES_LAST:
+        kinds = call.program.kinds
+        if call.program.is_a(Kind.WRITES_OPERANDS, Kind.DELETES):
+            # The first argument may be a mode or an owner, not a path.
+            yield from operands[1:] if Kind.RIGHTS_FIRST in kinds else operands
+        elif Kind.WRITES_LAST in kinds:
             yield from operands[-1:]
 
 
@@ -160,7 +157,7 @@ def _own_variables(line: Line) -> set[str]:
     variables = {name for call in line.calls for name in call.assigned}
     variables |= {*line.loop_variables, *(assignment.name for assignment in line.assignments)}
     for call in line.calls:
-        if call.name in _SETS_VARIABLES:
+        if call.program.is_a(Kind.DECLARES, Kind.SETS_VARIABLES):
             variables.update(word.source.partition("=")[0] for word in call.args)
     return variables
 

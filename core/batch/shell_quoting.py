@@ -14,10 +14,12 @@ from enum import Enum
 from functools import lru_cache
 
 from core.policy.analysis.shell.databases import query_texts
-from core.policy.analysis.shell.findings import lines_inside
 from core.policy.analysis.shell.languages import programs_in
 from core.policy.analysis.shell.parser import Call, LineTooComplex, Word, read_line
+from core.policy.analysis.shell.walk import lines_inside
 from core.policy.analysis.shell.wrappers import innermost
+from core.programs.catalog import named, program_of
+from core.programs.record import Kind
 from core.token_formats import Span
 
 ADVICE = 'give the text to the line with env: and write "$NAME" here, or insert it as it is with raw(…)'
@@ -25,14 +27,10 @@ ADVICE = 'give the text to the line with env: and write "$NAME" here, or insert 
 _BLANKS = frozenset(" \t\n;&|()<>")
 _BEFORE_A_WORD = frozenset(" \t\n;&|<>")
 _AFTER_A_WORD = frozenset({"", " ", "\t", "\n", ";"})
-_RESERVED = frozenset(
-    "case coproc do done elif else esac fi for function if in select then time until while".split()
-)
+_RESERVED = frozenset(named(Kind.KEYWORD))
 _NAME = re.compile(r"[A-Za-z0-9_]")
 _BARE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"})
-_READ_NAMES = frozenset({"let", "unset", "read", "mapfile", "readarray", "getopts"})
-_DECLARE = frozenset({"declare", "typeset", "local", "readonly", "export"})
 _NAMING_OPTIONS = frozenset({"-v", "-R", "-p"})
 
 
@@ -132,11 +130,12 @@ def _use_of(probe: str, call: Call) -> str:
 
 
 def _names_a_variable(probe: str, program: str, before: Word, word: Word) -> bool:
-    if program in _READ_NAMES:
+    kinds = program_of(program).kinds
+    if Kind.SETS_VARIABLES in kinds:
         return True
-    if program in _DECLARE:
+    if Kind.DECLARES in kinds:
         return probe in word.written.partition("=")[0]
-    return program in ("printf", "test", "[", "wait") and before.text in _NAMING_OPTIONS
+    return Kind.NAMES_VARIABLES in kinds and before.text in _NAMING_OPTIONS
 
 
 class _Scanner:

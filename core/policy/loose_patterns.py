@@ -15,8 +15,8 @@ from typing import Any
 from core.models.devices import Device, Health
 from core.models.tools import Risk
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
-from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.tool_arguments import holds_line
+from core.policy.analysis.shell.walk import findings_in_line
 from core.policy.constraints import Constraint
 from core.policy.examples import example_tool
 from core.policy.models import Answer, PolicyWarning

@@ -16,13 +16,13 @@ from core.models.devices import Device
 from core.models.frozen import FrozenModel
 from core.models.tools import BUILT_IN_NAMESPACE, Effect, Risk, Tool
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
-from core.policy.analysis.shell.findings import Programs, programs_in_line
 from core.policy.analysis.shell.tool_arguments import (
     MOST_LINES,
     described_line_arguments,
     holds_line,
     shell_lines,
 )
+from core.policy.analysis.shell.walk import Programs, programs_in_line
 from core.policy.constraints import Constraint, UnknownPath
 from core.policy.models import Answer, Moment
 from core.policy.name_patterns import compiled, fits, is_glob

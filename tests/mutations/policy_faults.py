@@ -23,6 +23,11 @@ _RULES = (
     f"{_UNIT}test_grants.py",
     "tests/unit/test_program_names.py",
 )
+_SHELL = (
+    f"{_UNIT}test_shell_records.py",
+    f"{_UNIT}test_shell_lines.py",
+    f"{_UNIT}test_shell_overwrites.py",
+)
 _STORE = (
     f"{_UNIT}test_rules_faults.py",
     f"{_UNIT}test_loosening.py",
@@ -433,5 +438,40 @@ FAULTS = [
         "            return path\n",
         "a path that was not followed counts as decided",
         _RULES,
+    ),
+    Fault(
+        f"{_AT}analysis/shell/changes.py",
+        "_Change(_patterns(words, re.DOTALL), text, risk)",
+        "_Change(_patterns(words, re.NOFLAG), text, risk)",
+        "a line's end in an argument hides an effect of the records",
+        _SHELL,
+    ),
+    Fault(
+        f"{_AT}analysis/shell/changes.py",
+        "re.compile(unless, re.DOTALL)",
+        "re.compile(unless)",
+        "a line's end in an argument makes a call of the records read only",
+        _SHELL,
+    ),
+    Fault(
+        f"{_AT}analysis/shell/options.py",
+        ' or word.written.partition("=")[0] in table.whole',
+        "",
+        "an option of several letters in the records is taken for several options",
+        _SHELL,
+    ),
+    Fault(
+        f"{_AT}analysis/shell/rules.py",
+        "tuple(rule for kind, rule in _RULES if kind in kinds)",
+        "tuple(rule for kind, rule in _RULES[1:] if kind in kinds)",
+        "the rule for the first kind in the records is not asked",
+        _SHELL,
+    ),
+    Fault(
+        f"{_AT}analysis/shell/overwrites.py",
+        "if writes.needs and not options.has(*writes.needs):",
+        "if not options.has(*writes.needs):",
+        "a program of the records that needs no option to overwrite overwrites nothing",
+        _SHELL,
     ),
 ]

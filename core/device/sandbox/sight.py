@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from core.device.private_places import is_below
+from core.programs.catalog import common_name, program_of
+from core.programs.record import Asks, Kind, Program
 
-PROCESSES, SOCKETS, NETWORK = "processes", "sockets", "network"
-SERVICES, PACKAGES, OWNERS = "services", "packages", "owners"
-DEVICES, MOUNTS, ENVIRONMENT, FOLDERS, ANYTHING = "devices", "mounts", "environment", "folders", "anything"
+FOLDERS = "folders"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,74 +63,32 @@ class Sight:
 
 
 _WHY = {
-    PROCESSES: ("It sees only the processes of this one command.", "list_processes"),
-    SOCKETS: ("It sees no socket of the machine.", "shell_execute"),
-    NETWORK: (
+    Asks.PROCESSES: ("It sees only the processes of this one command.", "list_processes"),
+    Asks.SOCKETS: ("It sees no socket of the machine.", "shell_execute"),
+    Asks.NETWORK: (
         "It has no network; the machine's interfaces are not shown.",
         "get_system_info info_type=network",
     ),
-    SERVICES: ("It reaches no daemon, and their files below /run are not shown.", "shell_execute"),
-    PACKAGES: (
+    Asks.SERVICES: ("It reaches no daemon, and their files below /run are not shown.", "shell_execute"),
+    Asks.PACKAGES: (
         "It reads what is installed, and neither the repositories' lists nor what a daemon knows.",
         "shell_execute",
     ),
-    OWNERS: (
+    Asks.OWNERS: (
         "It has a user namespace of its own: other users and groups look like `nobody`.",
         "list_directory",
     ),
-    DEVICES: ("Its /dev has only a few of the machine's devices.", "get_system_info info_type=hardware"),
-    MOUNTS: ("The sandbox's own mounts are among those that are shown.", "get_system_info info_type=disk"),
-    ENVIRONMENT: ("Its environment is not that of the device client or of a login.", "shell_execute"),
-    ANYTHING: (
+    Asks.DEVICES: ("Its /dev has only a few of the machine's devices.", "get_system_info info_type=hardware"),
+    Asks.MOUNTS: (
+        "The sandbox's own mounts are among those that are shown.",
+        "get_system_info info_type=disk",
+    ),
+    Asks.ENVIRONMENT: ("Its environment is not that of the device client or of a login.", "shell_execute"),
+    Asks.ANYTHING: (
         "It sees its own processes only, no network, no sockets, no daemons, and none of the hidden folders.",
         "shell_execute",
     ),
 }
-_ASK: dict[str, str] = {
-    PROCESSES: """
-        ps top htop atop btop pgrep pidof pstree pmap pwdx pidstat iotop lsof fuser ipcs lslocks
-        lsns kill pkill killall
-    """,
-    SOCKETS: "ss netstat nstat",
-    NETWORK: """
-        ip ifconfig route arp ping ping6 traceroute tracepath mtr dig nslookup host curl wget nc
-        ncat nmap ssh scp telnet ethtool iwconfig iw whois tcpdump rsync ftp sftp resolvectl
-        iptables nft
-    """,
-    SERVICES: """
-        systemctl journalctl uptime service loginctl timedatectl hostnamectl localectl busctl dbus-send
-        gdbus docker podman kubectl nmcli bluetoothctl virsh who w users last lastlog crontab atq
-        lpstat lpq pactl wpctl tmux screen xrandr xprop wmctrl xdotool psql mysql redis-cli initctl
-        rc-status supervisorctl pm2 gsettings dconf
-    """,
-    PACKAGES: "apt apt-get apt-cache dnf yum zypper snap flatpak brew",
-    OWNERS: "newgrp namei getfacl",
-    DEVICES: "fdisk blkid parted smartctl lsusb nvidia-smi hdparm mdadm lvs pvs vgs",
-    MOUNTS: "mount findmnt df mountpoint",
-    ENVIRONMENT: "env printenv ulimit",
-}
-_PROGRAMS = {program: what for what, programs in _ASK.items() for program in programs.split()}
-# These programs show only files that are named to them, the kernel's data on the whole machine, or their own
-# arguments.
-_SEES_ALL = frozenset(
-    """
-    cat ls dir head tail wc grep egrep fgrep zgrep rg find fd stat file du tree sort uniq cut tr sed awk
-    gawk mawk echo printf test [ [[ true false : cd pwd date cal uname hostname nproc arch getconf
-    locale basename dirname realpath readlink sha256sum sha1sum sha512sum md5sum b2sum cksum sum cmp
-    diff comm join paste column nl od xxd hexdump strings tac rev fold fmt expand unexpand seq expr bc
-    dc jq yq xmllint base64 base32 zcat gzip gunzip xzcat bzcat less more dpkg dpkg-query rpm getent
-    free lscpu lsmem lspci lsmod lsblk vmstat sleep yes which type whereis export local read set
-    shift return exit break continue tput tee xargs numfmt shuf split csplit tsort iconv look nm objdump
-    readelf size sysctl hash id groups whoami alias declare typeset readonly unset let mapfile readarray
-    getopts trap
-    """.split()
-)
-_WRAPPERS = frozenset(
-    ("sudo", "nohup", "nice", "ionice", "time", "exec", "command", "builtin", "stdbuf", "timeout", "setsid")
-)
-_KEYWORDS = frozenset(
-    ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "fi", "done", "esac", "in", "for")
-)
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SEPARATOR = re.compile(r"[;&|()\n]+")
 _INSIDE = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
@@ -140,8 +98,6 @@ _OWNER_OPTION = re.compile(r"-[A-Za-z]*[lo][A-Za-z]*")
 _ABOUT_OWNERS = frozenset(("-user", "-group", "-uid", "-gid", "-nouser", "-nogroup"))
 # The names of all other users and groups in a user namespace that maps one of each (user_namespaces(7)).
 _NOBODY = re.compile(rb"\b(?:nobody|nogroup|65534)\b")
-_MAY_RECURSE = frozenset(("ls", "grep", "egrep", "fgrep", "dir"))
-_RECURSES = frozenset(("find", "fd", "du", "tree", "rg"))
 _RECURSIVE_OPTION = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
 _MOST_DEPTH = 4
 _MOST_FOLDERS = 10
@@ -154,29 +110,28 @@ def unseen(line: str, sight: Sight, output: bytes = b"") -> list[Unseen]:
     """
     found: dict[str, Unseen] = {}
 
-    def note(what: str, program: str) -> None:
+    def note(what: Asks, program: str) -> None:
         why, instead = _WHY[what]
-        found.setdefault(what, Unseen(what, f"{program}: {why}", instead))
+        found.setdefault(what, Unseen(what.value, f"{program}: {why}", instead))
 
     recursive = False
     for program, words in _commands(line):
-        if _lists_installed(program, words):
+        record = program_of(common_name(program))
+        if Kind.LISTS_INSTALLED in record.kinds and _lists_installed(words):
             continue
-        if (what := _PROGRAMS.get(program)) is not None:
-            note(what, program)
-        elif program not in _SEES_ALL:
-            note(ANYTHING, program)
-        if _NOBODY.search(output) and _shows_owners(program, words):
-            note(OWNERS, program)
-        if program == "find" and not _ABOUT_OWNERS.isdisjoint(words):
-            note(OWNERS, program)
-        recursive |= program in _RECURSES or (
-            program in _MAY_RECURSE and any(map(_RECURSIVE_OPTION.fullmatch, words))
+        if record.asks not in (Asks.NOTHING, Asks.INSIDE):
+            note(record.asks, program)
+        if _NOBODY.search(output) and _shows_owners(record, words):
+            note(Asks.OWNERS, program)
+        if Kind.SEARCHES in record.kinds and not _ABOUT_OWNERS.isdisjoint(words):
+            note(Asks.OWNERS, program)
+        recursive |= Kind.WALKS in record.kinds or (
+            Kind.MAY_WALK in record.kinds and any(map(_RECURSIVE_OPTION.fullmatch, words))
         )
     if _PROC.search(line):
-        note(PROCESSES, "/proc")
+        note(Asks.PROCESSES, "/proc")
     if _PROC_NET.search(line):
-        note(NETWORK, "/proc/net" if "/proc" in line else "/sys/class/net")
+        note(Asks.NETWORK, "/proc/net" if "/proc" in line else "/sys/class/net")
     places = sight.missing(_paths(line, sight), recursive)
     if places:
         shown = ", ".join(places[:_MOST_FOLDERS]) + (" and others" if len(places) > _MOST_FOLDERS else "")
@@ -184,16 +139,14 @@ def unseen(line: str, sight: Sight, output: bytes = b"") -> list[Unseen]:
     return list(found.values())
 
 
-def _lists_installed(program: str, words: Sequence[str]) -> bool:
-    """Whether the command asks only for installed packages, which are in dpkg's database (apt(8))."""
-    return (
-        program == "apt" and words[:1] == ["list"] and "--installed" in words and "--upgradable" not in words
-    )
+def _lists_installed(words: Sequence[str]) -> bool:
+    """Whether apt asks only for installed packages, which are in dpkg's database (apt(8))."""
+    return words[:1] == ["list"] and "--installed" in words and "--upgradable" not in words
 
 
-def _shows_owners(program: str, words: Sequence[str]) -> bool:
-    return program in {"stat", "id", "groups", "tree", "find"} or (
-        program in {"ls", "dir"} and any(map(_OWNER_OPTION.fullmatch, words))
+def _shows_owners(record: Program, words: Sequence[str]) -> bool:
+    return Kind.SHOWS_OWNERS in record.kinds or (
+        Kind.MAY_SHOW_OWNERS in record.kinds and any(map(_OWNER_OPTION.fullmatch, words))
     )
 
 
@@ -214,22 +167,25 @@ def _commands(line: str, depth: int = 0) -> Iterator[tuple[str, list[str]]]:
 
 def _command(words: list[str]) -> Iterator[tuple[str, list[str]]]:
     for index, word in enumerate(words):
-        if word in {"for", "case", "select", "function"}:
-            # A name follows, not a program.
+        # A keyword is one only as it is written, without a folder.
+        keyword = program_of(word)
+        if Kind.BEFORE_A_NAME in keyword.kinds:
             return
-        if word in _KEYWORDS or _ASSIGNMENT.match(word) or word.startswith(("<", ">")):
+        if Kind.KEYWORD in keyword.kinds and keyword.asks is not Asks.INSIDE:
             continue
-        name = os.path.basename(word)
-        if name in _WRAPPERS or (name == "xargs" and index + 1 < len(words)):
-            rest = words[index + 1 :]
+        if _ASSIGNMENT.match(word) or word.startswith(("<", ">")):
+            continue
+        name, rest = os.path.basename(word), words[index + 1 :]
+        record = program_of(common_name(name))
+        if record.asks is Asks.INSIDE or (Kind.FROM_INPUT in record.kinds and rest):
             while rest and (rest[0].startswith("-") or rest[0][:1].isdigit()):
                 rest = rest[1:]
             yield from _command(rest)
             return
-        yield name, words[index + 1 :]
-        for option in ("-exec", "-execdir", "-ok", "-okdir"):
-            if name == "find" and option in words:
-                yield from _command(words[words.index(option) + 1 :])
+        yield name, rest
+        if Kind.SEARCHES in record.kinds and record.wraps is not None:
+            for option in sorted(record.wraps.after.intersection(rest)):
+                yield from _command(rest[rest.index(option) + 1 :])
         return
 
 

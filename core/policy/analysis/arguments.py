@@ -15,7 +15,7 @@ from typing import Any
 from core.confusables import false_signs, looks_plain, plain_look
 from core.controls import PROGRAM_NAMES
 from core.models.tools import Risk
-from core.policy.analysis.shell.tables import HARMLESS_DEVICES, STARTUP, names_secrets, system_folder
+from core.policy.analysis.shell.places import HARMLESS_DEVICES, STARTUP, names_secrets, system_folder
 from core.policy.analysis.sql import findings_in_query, looks_like_query
 from core.policy.analysis.urls import IS_URL, findings_in_host, findings_in_url
 from core.text import short_line, shorten_middle

@@ -31,13 +31,13 @@ from core.policy.analysis.masking import (
     masked_parameters,
     unquoted_findings,
 )
-from core.policy.analysis.shell.findings import MOST_FINDINGS, findings_in_line
-from core.policy.analysis.shell.tables import system_folder
+from core.policy.analysis.shell.places import system_folder
 from core.policy.analysis.shell.tool_arguments import (
     MOST_LINES,
     described_line_arguments,
     shell_lines,
 )
+from core.policy.analysis.shell.walk import MOST_FINDINGS, findings_in_line
 from core.policy.analysis.summaries import short
 from core.policy.analysis.ui_actions import findings_in_ui_action
 from core.policy.constraints import Undecidable, main_name, normal_path

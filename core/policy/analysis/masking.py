@@ -15,7 +15,7 @@ from core.commitments import Opening, opened
 from core.confusables import plain_look
 from core.json_walk import mapped, values_in
 from core.models.tools import Risk
-from core.policy.analysis.shell.tables import SYSTEM
+from core.policy.analysis.shell.places import SYSTEM
 from core.policy.models import Finding
 from core.text import escape_hidden, shorten_middle
 from core.token_formats import MASK, Span, replaced

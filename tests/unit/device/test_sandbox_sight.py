@@ -37,6 +37,8 @@ def whats(line: str, output: bytes = b"", sight: Sight = SIGHT) -> dict[str, str
         ("sudo -n timeout 5 ps", "processes", "list_processes"),
         ("find . -exec ps {} +", "processes", "list_processes"),
         ("ls | xargs -n 1 pidof", "processes", "list_processes"),
+        ("fd -x ps", "processes", "list_processes"),
+        ("./for x", "anything", "shell_execute"),
         ("cat /proc/1/cmdline", "processes", "list_processes"),
         ("ls -d /proc/[0-9]*", "processes", "list_processes"),
         ("ss -tln", "sockets", "shell_execute"),

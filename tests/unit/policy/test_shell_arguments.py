@@ -11,8 +11,8 @@ from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.models.tools import Risk, Tool
 from core.policy.analysis.call_analysis import findings_in_call
-from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.tool_arguments import MOST_LINES, holds_line
+from core.policy.analysis.shell.walk import findings_in_line
 from core.policy.models import Answer
 from core.policy.policy_file import Overrides, parse_policy
 from tests.fakes.policy_calls import a_tool, judged, rule

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from core.models.tools import Risk
-from core.policy.analysis.shell.findings import findings_in_line
+from core.policy.analysis.shell.walk import findings_in_line
 from tests.fakes.patience import PATIENCE_S
 
 BASH = shutil.which("bash") or ""

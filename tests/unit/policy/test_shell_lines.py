@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.models.tools import Risk
-from core.policy.analysis.shell import findings
-from core.policy.analysis.shell.findings import findings_in_line
+from core.policy.analysis.shell import walk
 from core.policy.analysis.shell.parser import LONGEST, MOST_SIGNS, Line, read_line
-from core.policy.analysis.shell.wrappers import MOST_INSIDE, WRAPPERS
+from core.policy.analysis.shell.walk import findings_in_line
+from core.policy.analysis.shell.wrappers import MOST_INSIDE
+from core.programs.catalog import RECORDS
+from core.programs.record import Kind
 from tests.fakes.run_size import examples
 from tests.fakes.shell_lines import DANGEROUS, EFFECTS, HARMLESS, lines_of
 from tests.fakes.work import calls_counted
@@ -54,6 +56,14 @@ def test_the_corpus_is_large_enough_and_says_nothing_twice():
     assert not set(dangerous) & set(harmless)
 
 
+WRAPPERS = {
+    f"{name} {verb}".strip(): record.wraps
+    for program in RECORDS
+    for name in program.names
+    for record in (program, *program.subcommands)
+    for verb in (record.names if record is not program else ("",))
+    if record.wraps is not None and Kind.SEARCHES not in program.kinds
+}
 RUNNABLE = [
     name
     for name, wrapper in WRAPPERS.items()
@@ -191,7 +201,7 @@ def test_all_lines_inside_a_line_are_together_in_proportion_to_it(
         read.append(len(text))
         return read_line(text)
 
-    monkeypatch.setattr(findings, "read_line", counted)
+    monkeypatch.setattr(walk, "read_line", counted)
     signs = max(sum(not sign.isalnum() and not sign.isspace() for sign in piece), 1)
     line = piece * min(LONGEST // len(piece), MOST_SIGNS // signs)
     findings_in_line(line, "command")

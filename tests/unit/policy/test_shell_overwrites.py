@@ -10,8 +10,8 @@ from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.models.tools import Risk
 from core.policy.analysis.call_analysis import findings_in_call
-from core.policy.analysis.shell.findings import findings_in_line
-from core.policy.analysis.shell.options import takes
+from core.policy.analysis.shell.walk import findings_in_line
+from core.programs.record import takes
 
 OVERWRITES = [
     ("tar -czf /data/x.tgz /srv", "/data/x.tgz"),

@@ -6,7 +6,7 @@ import pytest
 
 from core.models.tools import Risk
 from core.policy.analysis.call_analysis import findings_in_call
-from core.policy.analysis.shell.findings import findings_in_line
+from core.policy.analysis.shell.walk import findings_in_line
 from tests.fakes.policy_calls import a_tool
 
 LINES = [

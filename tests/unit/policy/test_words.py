@@ -19,8 +19,8 @@ from core.policy.analysis.call_analysis import (
     summary_of,
     undo_sentence,
 )
-from core.policy.analysis.shell.findings import MOST_FINDINGS, findings_in_line
-from core.policy.analysis.shell.tables import system_folder
+from core.policy.analysis.shell.places import system_folder
+from core.policy.analysis.shell.walk import MOST_FINDINGS, findings_in_line
 from core.policy.analysis.summaries import size_words
 from core.policy.models import Finding
 from tests.fakes.patience import PATIENCE_S

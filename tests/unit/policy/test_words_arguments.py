@@ -14,7 +14,7 @@ from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.models.tools import Effect, Risk
 from core.policy.analysis.call_analysis import findings_in_call, summary_of
-from core.policy.analysis.shell.findings import MOST_FINDINGS, findings_in_line
+from core.policy.analysis.shell.walk import MOST_FINDINGS, findings_in_line
 from core.policy.analysis.sql import findings_in_query
 from core.policy.models import Finding
 from tests.fakes.policy_calls import a_tool, judged

@@ -8,120 +8,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from core.models.tools import Risk
 from core.policy.analysis.shell.embedded import Embedded
-from core.policy.analysis.shell.options import Options, Takes, read_options, takes
+from core.policy.analysis.shell.options import Options, options_of, read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word, join_words
-from core.policy.analysis.shell.tables import ROOT, SHELLS, STARTUP, names, system_folder
+from core.policy.analysis.shell.places import STARTUP, system_folder
+from core.programs.record import Kind, Language
 
-
-@dataclass(frozen=True, slots=True)
-class Language:
-    """The command-line syntax of an interpreter.
-
-    `code`: options whose value is a program. `modules`: options whose value is the name of a module to run.
-    `looks`: options with which it runs nothing. `verbs`: first operands after which code follows. `single`: a
-    single dash begins a whole name. `script`: the first operand is a program file.
-    """
-
-    takes: Takes
-    code: frozenset[str]
-    modules: frozenset[str] = frozenset()
-    looks: frozenset[str] = frozenset()
-    verbs: frozenset[str] = frozenset()
-    single: bool = False
-    script: bool = True
-
-
-_LOOKS = "-V --version -h --help -v"
-
-
-def _language(
-    code: str, values: str = "", *, modules: str = "", looks: str = _LOOKS, verbs: str = "", **flags: bool
-) -> Language:
-    return Language(
-        takes(f"{code} {values} {modules}"), frozenset(code.split()), frozenset(modules.split()),
-        frozenset(looks.split()), frozenset(verbs.split()), **flags,
-    )  # fmt: skip
-
-
-_BY_NAME = {
-    "python": _language("-c", "-W -X -Q --check-hash-based-pycs", modules="-m",
-        looks="-V --version -h --help"),
-    "perl": _language("-e -E", "-I -i? -F? -M? -m? -x? -d? -D?"),
-    "ruby": _language("-e", "-I -C -i? -r? -F? -K? -T? -W? -x?"),
-    "php": _language("-r -B -R -E -F", "-f -d -c -S -t -z", looks=f"{_LOOKS} -i -m --ini --modules"),
-    "lua": _language("-e", "-l"),
-    "node": _language(
-        "-e --eval -p --print", "-r --require --import --loader --experimental-loader -C --conditions "
-        "--env-file",
-        looks=f"{_LOOKS} -c --check",
-    ),
-    "deno": _language("", "--allow-net? --import-map -c", verbs="eval"),
-    "bun": _language("-e --eval -p --print", "-r --preload"),
-    "rscript": _language("-e"),
-    "r": _language("-e", "-f --file"),
-    "julia": _language("-e -E --eval --print", "-L -J -p? --load"),
-    "osascript": _language("-e", "-l -s"),
-    "guile": _language("-c", "-s -l -L -x"),
-    "octave": _language("--eval", "--path"),
-    "scala": _language("-e", "-cp -classpath"),
-    "groovy": _language("-e", "-cp"),
-    "elixir": _language("-e --eval --rpc-eval", "-r -S"),
-    "erl": _language("-eval", "-s -pa -name -sname", single=True, script=False),
-    "swift": _language("-e", script=False),
-    "racket": _language("-e", "-f -t -l"),
-    "sbcl": _language("--eval", "--load --script"),
-    "tclsh": _language(""),
-    "wish": _language(""),
-    "expect": _language("-c", "-f"),
-    "gnuplot": _language("-e"),
-    "emacs": _language("--eval --execute -eval -execute -f --funcall -l --load --script", single=True,
-        script=False),
-    "ghc": _language("-e", script=False),
-    "lftp": _language("-c -e", "-u -p -f", script=False),
-    "bpftrace": _language("-e", "-c -p -o"),
-    "stap": _language("-e", "-c -o"),
-    "make": _language("--eval", "-C -f -I -o -W", script=False),
-    "rpm": _language("--eval -E", "-D -r", script=False),
-}  # fmt: skip
-_SHELL_TAKES = takes("-o -O -T? --rcfile --init-file --command --init-command -C -S?")
+_OUTSIDE = re.compile(r"(?:\.{1,2}|~|/tmp|/var/tmp|/dev/shm)/")
 _READS_INPUT = re.compile(r"-$|/dev/(?:stdin|fd/\d+)$|/proc/(?:self|\d+)/fd/\d+$")
-_CODE_MODULES = names("timeit code pdb trace runpy cprofile profile idlelib asyncio")
+_SCRIPT = "Runs a script; what it does is not in the line"
+_CODE_MODULES = frozenset("timeit code pdb trace runpy cprofile profile idlelib asyncio".split())
 
 
 def program_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in a call of a shell or an interpreter."""
-    first, name = call.words[0], call.name
-    if name in SHELLS:
+    record = call.program
+    if Kind.SHELL in record.kinds:
         yield from _shell_findings(call)
-    elif name == "awk":
+    elif Kind.AWK in record.kinds:
         yield from _awk_findings(call)
-    elif name == "sed":
+    elif Kind.SED in record.kinds:
         yield from _sed_findings(call)
-    elif name in _BY_NAME:
-        options = _options(call)
-        language = _BY_NAME[name]
-        starts = [option for option in options.options if option.name in language.code | language.modules]
-        start = starts[0] if starts else None
-        module = start.value.text.casefold() if start is not None and start.value is not None else ""
-        verb = options.operands[0].text if options.operands else ""
-        if (start is not None and (start.name in language.code or module in _CODE_MODULES)) or (
-            verb in language.verbs
-        ):
-            yield CommandFinding("Runs a program written in the line", Risk.HIGH, first)
-        elif reads_its_program(call):
-            yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, first)
-        elif runs_a_file(call):
-            yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
+    elif record.language is not None:
+        yield from _language_findings(call, record.language)
+
+
+def _language_findings(call: Call, language: Language) -> Iterator[CommandFinding]:
+    first, options = call.words[0], options_of(call, stop=True)
+    starts = [option for option in options.options if option.name in language.code | language.modules]
+    start = starts[0] if starts else None
+    module = start.value.text.casefold() if start is not None and start.value is not None else ""
+    verb = options.operands[0].text if options.operands else ""
+    if (start is not None and (start.name in language.code or module in _CODE_MODULES)) or (
+        verb in language.verbs
+    ):
+        yield CommandFinding("Runs a program written in the line", Risk.HIGH, first)
+    elif reads_its_program(call):
+        yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, first)
+    elif runs_a_file(call):
+        yield CommandFinding(_SCRIPT, Risk.MEDIUM, first)
 
 
 def shell_line(call: Call) -> Word | None:
     """The line that a shell gets with `-c` or a similar option; None if there is none."""
-    if call.name in ("cmd", "powershell", "pwsh"):
+    if call.program.is_a(Kind.WINDOWS_SHELL):
         signs = ("/c", "/k", "/r", "-c", "-command", "--command")
         for place, word in enumerate(call.args):
             if word.text.casefold() in signs and call.args[place + 1 :]:
@@ -135,28 +68,29 @@ def shell_line(call: Call) -> Word | None:
 
 def reads_its_program(call: Call) -> bool:
     """Whether a shell or interpreter gets no program in its arguments, so that it runs its input."""
-    name = call.name
-    if name in ROOT or name == "ssh":
+    record = call.program
+    kinds = record.kinds
+    if record.is_a(Kind.ROOT, Kind.REMOTE_SHELL):
         # Without a command these start a shell; only then does `innermost` return them.
         return not any(
             re.fullmatch(r"-\w*[clvVeK]|--(?:list|validate|version|help|command.*|edit)", w.text)
             for w in call.args
         )
-    if name in (".", "source"):
+    if Kind.SOURCES in kinds:
         return bool(call.args) and _reads_input(call.args[0])
-    if name in SHELLS:
-        if name in ("cmd", "powershell", "pwsh"):
-            return shell_line(call) is None and not any(word.text[:1] in "-/" for word in call.args)
+    if Kind.WINDOWS_SHELL in kinds:
+        return shell_line(call) is None and not any(word.text[:1] in "-/" for word in call.args)
+    if Kind.SHELL in kinds:
         options = _shell_options(call)
         if options.has("--version", "--help", "-n"):
             return False
         if options.has("-c") or options.values("--command"):
             return shell_line(call) is None
         return options.has("-s") or not options.operands or _reads_input(options.operands[0])
-    language = _BY_NAME.get(name)
+    language = record.language
     if language is None or not language.script:
         return False
-    options = _options(call)
+    options = options_of(call, stop=True)
     if any(option.name in language.looks | language.code | language.modules for option in options.options):
         return False
     return not options.operands or _reads_input(options.operands[0])
@@ -164,28 +98,23 @@ def reads_its_program(call: Call) -> bool:
 
 def runs_a_file(call: Call) -> bool:
     """Whether a call runs a script file or a program outside the system folders."""
-    first, name = call.words[0], call.name
-    if name in SHELLS:
+    record = call.program
+    if Kind.SHELL in record.kinds:
         options = _shell_options(call)
         return bool(options.operands) and not options.has("-c", "-n") and shell_line(call) is None
-    if language := _BY_NAME.get(name):
-        options = _options(call)
+    options = options_of(call, stop=True)
+    if (language := record.language) is not None:
         holds_code = any(option.name in language.code | language.modules for option in options.options)
         return language.script and bool(options.operands) and not holds_code
-    if name == "awk":
-        return read_options(call.args, _AWK_TAKES, stop=True).has("-f", "--file", "-E", "--exec")
-    return name in (".", "source") or bool(re.match(r"(?:\.{1,2}|~|/tmp|/var/tmp|/dev/shm)/", first.text))
-
-
-def _options(call: Call) -> Options:
-    language = _BY_NAME[call.name]
-    return read_options(call.args, language.takes, stop=True, single=language.single)
+    if Kind.AWK in record.kinds:
+        return options.has("-f", "--file", "-E", "--exec")
+    return Kind.SOURCES in record.kinds or bool(_OUTSIDE.match(call.words[0].text))
 
 
 def _shell_options(call: Call) -> Options:
     # `+x` switches an option off; it is no operand.
     words = tuple(word for word in call.args if not re.match(r"\+\w", word.written))
-    return read_options(words, _SHELL_TAKES, stop=True)
+    return read_options(words, call.program.options, stop=True)
 
 
 def _reads_input(word: Word) -> bool:
@@ -199,18 +128,14 @@ def _shell_findings(call: Call) -> Iterator[CommandFinding]:
     if operand is not None and not operand.known and not operand.source.startswith("<("):
         yield CommandFinding("What it runs is only known when it runs", Risk.HIGH, operand)
     for word in options.values("--rcfile", "--init-file"):
-        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, word)
+        yield CommandFinding(_SCRIPT, Risk.MEDIUM, word)
     if reads_its_program(call):
         yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, first)
     elif runs_a_file(call):
-        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
+        yield CommandFinding(_SCRIPT, Risk.MEDIUM, first)
 
 
 # awk: POSIX's grammar, and gawk's pipes and extensions.
-_AWK_TAKES = takes(
-    "-F -v -f -e -E -i -l -o? -d? -D? -p? -L? --field-separator --assign --file --source --exec --include "
-    "--load"
-)
 _AWK_TOKEN = re.compile(
     r'"(?:\\.|[^"\\\n])*"|#[^\n]*|@?[A-Za-z_]\w*|[\d.]+|\|\||&&|\|&|>>|[<>=!]=|.|\n', re.DOTALL
 )
@@ -227,9 +152,9 @@ class _Token(NamedTuple):
 
 
 def _awk_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, _AWK_TAKES, stop=True)
+    options = options_of(call, stop=True)
     if runs_a_file(call):
-        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, call.words[0])
+        yield CommandFinding(_SCRIPT, Risk.MEDIUM, call.words[0])
     for word in options.values("-i", "--include", "-l", "--load"):
         if word.text == "inplace":
             yield CommandFinding("Changes files in place", Risk.MEDIUM, call.words[0])
@@ -242,7 +167,7 @@ def _awk_findings(call: Call) -> Iterator[CommandFinding]:
 
 
 def _awk_programs(call: Call) -> list[Word]:
-    options = read_options(call.args, _AWK_TAKES, stop=True)
+    options = options_of(call, stop=True)
     programs = options.values("-e", "--source")
     elsewhere = programs or options.has("-f", "--file", "-E", "--exec")
     return programs if elsewhere else options.operands[:1]
@@ -325,7 +250,6 @@ def program_write_finding(path: Word | None, program: Word) -> CommandFinding:
 
 
 # sed: POSIX's commands and GNU's.
-_SED_TAKES = takes("-e -f -l -i? --expression --file --line-length --in-place?")
 _SED_ADDRESS = re.compile(r"[\s;{}]*(?:\d+|\$|[,+~!]|\s)+")
 _SED_ALONE = "=dDgGhHnNpPxFz"
 
@@ -335,12 +259,12 @@ class _SedSyntaxError(Exception):
 
 
 def _sed_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, _SED_TAKES)
+    options = options_of(call)
     first = call.words[0]
     if options.has("-i", "--in-place"):
         yield CommandFinding("Changes files in place", Risk.MEDIUM, first)
     if options.has("-f", "--file"):
-        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
+        yield CommandFinding(_SCRIPT, Risk.MEDIUM, first)
     for word in _sed_programs(call):
         if not word.known and not word.text:
             yield CommandFinding("Cannot be judged: its program is only known when it runs", Risk.HIGH, word)
@@ -348,7 +272,7 @@ def _sed_findings(call: Call) -> Iterator[CommandFinding]:
 
 
 def _sed_programs(call: Call) -> list[Word]:
-    options = read_options(call.args, _SED_TAKES)
+    options = options_of(call)
     programs = options.values("-e", "--expression")
     return programs if programs or options.has("-f", "--file") else options.operands[:1]
 
@@ -469,29 +393,28 @@ def _line_end(text: str, at: int) -> int:
 
 def programs_in(call: Call) -> list[Word]:
     """The words of a call that are programs in another language than the shell's."""
-    if call.name == "awk":
+    record = call.program
+    if Kind.AWK in record.kinds:
         return _awk_programs(call)
-    if call.name == "sed":
+    if Kind.SED in record.kinds:
         return _sed_programs(call)
-    language = _BY_NAME.get(call.name)
-    if language is None:
+    if (language := record.language) is None:
         return []
-    options = _options(call)
-    evaluated = (
-        options.operands[1:] if options.operands and options.operands[0].text in language.verbs else []
-    )
-    return [*options.values(*language.code), *evaluated]
+    options = options_of(call, stop=True)
+    first = options.operands[0].text if options.operands else ""
+    return [*options.values(*language.code), *(options.operands[1:] if first in language.verbs else ())]
 
 
 def program_lines(call: Call) -> Iterator[Embedded]:
     """The shell lines in the arguments of a shell and in awk and sed programs."""
-    if call.name in SHELLS:
+    kinds = call.program.kinds
+    if Kind.SHELL in kinds:
         line = shell_line(call)
         if line is not None:
             yield Embedded(line, "", Risk.LOW, line)
-    elif call.name == "awk":
+    elif Kind.AWK in kinds:
         for word in _awk_programs(call):
             yield from (item for item in _parse_awk(word) if isinstance(item, Embedded))
-    elif call.name == "sed":
+    elif Kind.SED in kinds:
         for word in _sed_programs(call):
             yield from (item for item in _parse_sed(word) if isinstance(item, Embedded))

@@ -1,6 +1,6 @@
 """Sorts the words of a call into options, their values and operands.
 
-A table names the options of a program that take a value. Words are read by the POSIX Utility Syntax
+The record of a program names its options that take a value. Words are read by the POSIX Utility Syntax
 Guidelines and the GNU rules for long options: `-abc` is three options; `-ovalue` and `-o value` are an option
 with a value, like `--name=value` and `--name value`; a long option may be abbreviated. Operands may stand
 between options, unless the first operand ends the options.
@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from core.policy.analysis.shell.parser import Word
+from core.policy.analysis.shell.parser import Call, Word
+from core.programs.record import Takes
 
 _SHORTEST_CUT = 5
 
@@ -22,18 +23,6 @@ class Option(NamedTuple):
     name: str
     value: Word | None
     word: Word
-
-
-class Takes(NamedTuple):
-    """The options of a program that take a value: `attached` only in the same word, `twice` two values.
-
-    `long` are the long ones of both, shortest first.
-    """
-
-    values: frozenset[str]
-    attached: frozenset[str]
-    twice: frozenset[str]
-    long: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -53,18 +42,10 @@ class Options:
         return [option.value for option in self.options if option.name in names and option.value is not None]
 
 
-def takes(names: str = "") -> Takes:
-    """A table entry: `-o --output -i? --bind:2`.
-
-    `?` marks an option whose value, if any, is in the same word; `:2` marks an option with two values.
-    """
-    words = names.split()
-    attached = frozenset(word[:-1] for word in words if word.endswith("?"))
-    twice = frozenset(word[:-2] for word in words if word.endswith(":2"))
-    values = twice | {word for word in words if not word.endswith(("?", ":2"))}
-    long = [word for word in values | attached if word.startswith("--")]
-    # An ambiguous abbreviation means the shortest name. Sorted, as the order of a set differs per process.
-    return Takes(values, attached, twice, tuple(sorted(long, key=lambda word: (len(word), word))))
+def options_of(call: Call, *, stop: bool = False) -> Options:
+    """The options and operands of a call, by the record of its program."""
+    record = call.program
+    return read_options(call.args, record.options, stop=stop, single=record.single)
 
 
 def read_options(
@@ -72,7 +53,8 @@ def read_options(
 ) -> Options:
     """Sort the words after a program's name into options and operands.
 
-    `stop`: the first operand ends the options. `single`: one dash begins a whole name, as in `find -name`.
+    `stop`: the first operand ends the options. `single`: one dash begins a whole name, as in `find -name`;
+    without it, only the options of several letters in the table are whole names.
     """
     all_options: list[Option] = []
     operands: list[Word] = []
@@ -104,8 +86,8 @@ def options_at(
     """The options in the word at this index, and the number of words that they and their values occupy."""
     word = words[at]
     after = words[at + 1] if at + 1 < len(words) else None
-    long = single or word.written.startswith("--")
-    options = [_long(word, after, table)] if long else _short(word, after, table)
+    whole = single or word.written.startswith("--") or word.written.partition("=")[0] in table.whole
+    options = [_long(word, after, table)] if whole else _short(word, after, table)
     takes_next = after is not None and options[-1].value is after
     return options, 1 + takes_next + (takes_next and options[-1].name in table.twice)
 

@@ -1,7 +1,8 @@
 """Rules for files that a shell command overwrites by its arguments: `tar -czf X`, `curl -o X`, `cp a X`.
 
-Redirections of the shell itself are in `core.policy.analysis.shell.rules`. Options are those of GNU tar, GNU
-coreutils, Info-ZIP, rsync, curl, wget and 7-Zip. Only the device knows whether the file exists.
+Most are written by options and operands that the record of the program names (`Writes`); archives have rules
+of their own, with the options of GNU tar, Info-ZIP and 7-Zip. Redirections of the shell itself are in
+`core.policy.analysis.shell.rules`. Only the device knows whether the file exists.
 """
 
 from __future__ import annotations
@@ -10,21 +11,25 @@ import re
 from collections.abc import Callable, Iterator
 
 from core.models.tools import Risk
-from core.policy.analysis.shell.options import Options, Takes, read_options, takes
+from core.policy.analysis.shell.options import Options, options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
-from core.policy.analysis.shell.tables import HARMLESS_DEVICES
+from core.policy.analysis.shell.places import HARMLESS_DEVICES
+from core.programs.record import Kind, Writes
 from core.text import short_line
 
-_KEEPS = ("-n", "--no-clobber", "-b", "--backup", "-S", "--suffix")
 _UNPACKS = "Replaces files of the same name where it unpacks"
 _DELETES_SOURCES = "Deletes the files that it packs"
 
 
 def overwrite_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in the files that a call overwrites."""
-    rule = _RULES.get(call.name)
-    if rule is not None:
-        yield from rule(call)
+    record = call.program
+    if record.writes is not None:
+        yield from _written_findings(call, record.writes)
+    if not record.kinds.isdisjoint(OVERWRITING):
+        for kind, rule in _RULES:
+            if kind in record.kinds:
+                yield from rule(call)
 
 
 def file_write_findings(word: Word, appends: bool = False) -> Iterator[CommandFinding]:
@@ -54,57 +59,50 @@ def short_text(word: Word) -> str:
     return short_line(word.text)
 
 
-_COPY = takes("-t --target-directory -S --suffix -m --mode -o --owner -g --group --backup? --update?")
+def _written_findings(call: Call, writes: Writes) -> Iterator[CommandFinding]:
+    options = options_of(call)
+    for word in options.values(*writes.to):
+        yield from file_write_findings(word)
+    for word in options.values(*writes.adds_to):
+        yield from file_write_findings(word, appends=True)
+    if writes.operand and not _keeps_operands(options, writes):
+        yield from _operand_findings(options, writes)
 
 
-def _copy_findings(call: Call) -> Iterator[CommandFinding]:
-    """`cp`, `mv`, `install` and `ln`. By POSIX, the first two replace an existing file without asking."""
-    options = read_options(call.args, _COPY)
-    update = [word.written for word in options.values("--update")]
-    keeps = options.has(*_KEEPS) or any(word.startswith("none") for word in update)
-    # With both `-n` and `-f`, the last one counts for `mv`; for the other programs it depends on the program.
-    if keeps and not options.has("-f", "--force"):
-        return
-    if call.name == "ln" and not options.has("-f", "--force"):
-        return
-    if call.name == "install" and options.has("-d", "--directory"):
-        return
-    targets = options.values("-t", "--target-directory")
-    for word in targets or (options.operands[-1:] if len(options.operands) > 1 else []):
-        yield from replacement_findings(word)
+def _keeps_operands(options: Options, writes: Writes) -> bool:
+    """Whether the options say that no file of an operand is overwritten.
+
+    If one says so and one the opposite, the last one counts for `mv`, and for other programs it depends on
+    the program: such a call counts as one that overwrites.
+    """
+    if writes.needs and not options.has(*writes.needs):
+        return True
+    with_value = {f"{option.name}={option.value.written}" for option in options.options if option.value}
+    return (options.has(*writes.unless) or not with_value.isdisjoint(writes.unless)) and not options.has(
+        *writes.force
+    )
 
 
-_RSYNC = takes(
-    "-e --rsh -f --filter -B --block-size -T --temp-dir -M --remote-option --exclude --exclude-from --include"
-    " --include-from --files-from --bwlimit --log-file --timeout --port --password-file --chmod --chown"
-    " --compare-dest --copy-dest --link-dest --partial-dir --backup-dir --suffix --max-size --min-size"
-)
+def _operand_findings(options: Options, writes: Writes) -> Iterator[CommandFinding]:
+    operands = options.operands
+    match writes.operand:
+        case "each":
+            for word in operands:
+                yield from file_write_findings(word, appends=options.has(*writes.adds))
+        case "second":
+            for word in operands[1:2]:
+                yield from file_write_findings(word)
+        case "last":
+            targets = options.values(*writes.into)
+            for word in targets or (operands[-1:] if len(operands) > 1 else []):
+                yield from replacement_findings(word)
+        case "fetched":
+            text = "Overwrites a file named like the download if it exists"
+            for word in [*operands, *options.values("--url")]:
+                yield CommandFinding(text, Risk.MEDIUM, word)
 
 
-def _rsync_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, _RSYNC)
-    if options.has("-n", "--dry-run", "--list-only", "--ignore-existing", "-b", "--backup"):
-        return
-    if len(options.operands) > 1:
-        yield from replacement_findings(options.operands[-1])
-
-
-_SCP = takes("-c -D -F -i -J -l -o -P -S -X")
-
-
-def _scp_findings(call: Call) -> Iterator[CommandFinding]:
-    operands = read_options(call.args, _SCP).operands
-    if len(operands) > 1:
-        yield from replacement_findings(operands[-1])
-
-
-def _tee_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, takes("--output-error?"))
-    for word in options.operands:
-        yield from file_write_findings(word, appends=options.has("-a", "--append"))
-
-
-def _dd_findings(call: Call) -> Iterator[CommandFinding]:
+def _blocks_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.written.startswith("of="):
             target = word.cut(len("of="))
@@ -113,26 +111,21 @@ def _dd_findings(call: Call) -> Iterator[CommandFinding]:
                 yield from file_write_findings(target)
 
 
-_TAR = takes(
-    "-f --file -C --directory -T --files-from -X --exclude-from --exclude -I --use-compress-program -g"
-    " --listed-incremental -b --blocking-factor -N --newer --after-date -V --label -K --starting-file -L"
-    " --tape-length -F --info-script --transform --owner --group --mode"
-    " --mtime --strip-components --index-file"
-)
 _TAR_CHANGES = ("-r", "--append", "-u", "--update", "-A", "--catenate", "--concatenate", "--delete")
 
 
 def _tar_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, _TAR)
+    options = options_of(call)
     files = options.values("-f", "--file")
     letters = {option.name for option in options.options}
     first = call.args[0] if call.args else None
     if first is not None and first.known and re.fullmatch(r"[A-Za-z]+", first.text):
         # Without a dash, the values of the letters follow them in the same order.
+        with_value = call.program.options.values
         values = iter(call.args[1:])
         for letter in first.text:
             letters.add(f"-{letter}")
-            value = next(values, None) if f"-{letter}" in _TAR.values else None
+            value = next(values, None) if f"-{letter}" in with_value else None
             if letter == "f" and value is not None:
                 files.append(value)
     if letters & {"-c", "--create", *_TAR_CHANGES}:
@@ -148,11 +141,8 @@ def _tar_findings(call: Call) -> Iterator[CommandFinding]:
         yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])
 
 
-_ZIP = takes("-b -n -t -tt -P --password -O --out -s -x -i --exclude --include")
-
-
 def _zip_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, _ZIP)
+    options = options_of(call)
     if options.has("-T", "--test", "-h", "--help", "--show-files", "-L"):
         return
     for word in options.values("-O", "--out") or options.operands[:1]:
@@ -162,7 +152,7 @@ def _zip_findings(call: Call) -> Iterator[CommandFinding]:
 
 
 def _unzip_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, takes("-d -P -x"))
+    options = options_of(call)
     if options.has("-o") and not options.has("-l", "-v", "-t", "-p", "-c", "-z", "-n"):
         yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])
 
@@ -175,105 +165,12 @@ def _seven_zip_findings(call: Call) -> Iterator[CommandFinding]:
         yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])
 
 
-_CURL = takes(
-    "-o --output -D --dump-header -c --cookie-jar --trace --trace-ascii --stderr --etag-save --hsts --libcurl"
-    " -A --user-agent -b --cookie -d --data --data-binary --data-raw --data-urlencode --json -e --referer -E"
-    " --cert -F --form -H --header -K --config -m --max-time -T --upload-file -u --user -U --proxy-user -w"
-    " --write-out -x --proxy -X --request -y -Y -z --time-cond --url --retry --connect-timeout --cacert --key"
-    " --resolve --output-dir --limit-rate -r --range -C --continue-at -Q -t -P --interface --unix-socket"
+_RULES: tuple[tuple[Kind, Callable[[Call], Iterator[CommandFinding]]], ...] = (
+    (Kind.BLOCKS, _blocks_findings),
+    (Kind.TAR, _tar_findings),
+    (Kind.ZIP, _zip_findings),
+    (Kind.UNZIP, _unzip_findings),
+    (Kind.SEVEN_ZIP, _seven_zip_findings),
 )
-_CURL_WRITES = (
-    "-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii", "--stderr",
-    "--etag-save", "--hsts", "--libcurl",
-)  # fmt: skip
-
-
-def _curl_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, _CURL)
-    for word in options.values(*_CURL_WRITES):
-        yield from file_write_findings(word)
-    if options.has("-O", "--remote-name", "--remote-name-all") and not options.has("--no-clobber"):
-        for word in [*options.operands, *options.values("--url")]:
-            yield CommandFinding("Overwrites a file named like the download if it exists", Risk.MEDIUM, word)
-
-
-_WGET = takes(
-    "-O --output-document -o --output-file -a --append-output -P --directory-prefix -i --input-file -e"
-    " --execute -U --user-agent -t --tries -T --timeout -w --wait -Q --quota --header --user --password"
-    " --post-data --post-file --body-data --body-file --method --referer --save-cookies --load-cookies -B"
-    " --base -A --accept -R --reject -D --domains -l --level -I -X --certificate --private-key"
-    " --ca-certificate --limit-rate --start-pos --warc-file -n"
-)
-
-
-def _wget_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, _WGET)
-    # Without -O, wget never overwrites an existing file.
-    for word in options.values("-O", "--output-document", "-o", "--output-file", "--save-cookies"):
-        yield from file_write_findings(word)
-    for word in options.values("-a", "--append-output"):
-        yield from file_write_findings(word, appends=True)
-
-
-def _output_option_rule(
-    table: str, *names: str, single: bool = False
-) -> Callable[[Call], Iterator[CommandFinding]]:
-    """A rule for a program that overwrites the files in the options `names`.
-
-    `table` has all options of the program that take a value.
-    """
-    table_options: Takes = takes(table)
-
-    def rule(call: Call) -> Iterator[CommandFinding]:
-        options: Options = read_options(call.args, table_options, single=single)
-        for word in options.values(*names):
-            yield from file_write_findings(word)
-
-    return rule
-
-
-def _sponge_findings(call: Call) -> Iterator[CommandFinding]:
-    options = read_options(call.args, takes())
-    for word in options.operands:
-        yield from file_write_findings(word, appends=options.has("-a"))
-
-
-def _uniq_findings(call: Call) -> Iterator[CommandFinding]:
-    operands = read_options(call.args, takes("-f --skip-fields -s --skip-chars -w --check-chars")).operands
-    for word in operands[1:2]:
-        yield from file_write_findings(word)
-
-
-_RULES: dict[str, Callable[[Call], Iterator[CommandFinding]]] = {
-    **dict.fromkeys(("cp", "mv", "install", "ln", "copy", "move", "xcopy"), _copy_findings),
-    "rsync": _rsync_findings,
-    "scp": _scp_findings,
-    "tee": _tee_findings,
-    "sponge": _sponge_findings,
-    **dict.fromkeys(("dd", "dcfldd", "dc3dd"), _dd_findings),
-    **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar_findings),
-    "zip": _zip_findings,
-    "unzip": _unzip_findings,
-    **dict.fromkeys(("7z", "7za", "7zr"), _seven_zip_findings),
-    "curl": _curl_findings,
-    "wget": _wget_findings,
-    "uniq": _uniq_findings,
-    "sort": _output_option_rule(
-        "-o --output -k --key -t --field-separator -S --buffer-size -T --temporary-directory --parallel"
-        " --files0-from --compress-program --batch-size --random-source",
-        "-o",
-        "--output",
-    ),
-    "shuf": _output_option_rule(
-        "-o --output -n --head-count -i --input-range --random-source", "-o", "--output"
-    ),
-    "patch": _output_option_rule(
-        "-o --output -p -d --directory -i --input -r --reject-file -B -D -F -V", "-o", "--output"
-    ),
-    "openssl": _output_option_rule(
-        "-out -keyout -in -inkey -config -subj -days -passin -passout -CAfile", "-out", "-keyout",
-        single=True,
-    ),
-}  # fmt: skip
-NAMES = frozenset(_RULES)
-"""The programs with a rule in this module."""
+OVERWRITING = frozenset(kind for kind, _ in _RULES)
+"""The kinds of programs with a rule in this module."""

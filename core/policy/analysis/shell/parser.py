@@ -20,7 +20,8 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from core.models.tools import Risk
-from core.policy.analysis.shell.tables import common_name
+from core.programs.catalog import common_name, program_of
+from core.programs.record import Program
 
 LONGEST = 16_384
 MOST_SIGNS = 1_000
@@ -141,8 +142,8 @@ class Call:
     """A simple command: its words, the first of which is its name, and the variables set for it.
 
     `input_texts` are the texts of the line that it gets as input, `input_files` the files. `name` is the
-    program's common name (`core.policy.analysis.shell.tables.common_name`), "" if it is only known when the
-    line runs.
+    program's common name (`core.programs.catalog.common_name`), "" if it is only known when the line runs.
+    `program` is its record.
     """
 
     words: tuple[Word, ...]
@@ -152,10 +153,12 @@ class Call:
     input_texts: tuple[Word, ...] = ()
     input_files: tuple[Word, ...] = ()
     name: str = field(init=False)
+    program: Program = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Computed once, because every table needs it.
+        # Looked up once, because every rule needs it.
         object.__setattr__(self, "name", self._name())
+        object.__setattr__(self, "program", program_of(self.name))
 
     def _name(self) -> str:
         first = self.words[0] if self.words else None

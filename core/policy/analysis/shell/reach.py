@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from core.confusables import looks_plain, plain_look
 from core.models.tools import Risk
-from core.policy.analysis.shell.options import read_options, takes
+from core.policy.analysis.shell.options import options_of
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
-from core.policy.analysis.shell.tables import STARTUP, names_secrets
+from core.policy.analysis.shell.places import STARTUP, names_secrets
 from core.policy.analysis.urls import URL_INSIDE, findings_in_url
+from core.programs.record import Kind, Sends
 
 _HOME = re.compile(r"^[\"']?\$(?:HOME|\{HOME\}|USERPROFILE)[\"']?")
 _VARIABLE_FIRST = re.compile(r"^[\"']?\$(?:\w+|\{\w+\})[\"']?/(?:\*|\.\*)?[\"']?$")
+# A text to be sent that names a file: `@file`, `field=@file`, `name@file`.
+_NAMES_A_FILE = re.compile(r"@|[^=]*[=@][@<]|[\w-]+@")
 _MOST_ADDRESSES = 5
 
 
@@ -32,9 +35,13 @@ def reach_findings(call: Call) -> Iterator[CommandFinding]:
         if names_secrets(path_in(word)):
             yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
     yield from _address_findings(call)
-    for names, rule in _RULES:
-        if call.name in names:
-            yield from rule(call)
+    record = call.program
+    if record.sends is not None:
+        yield from _transfer_findings(call, record.sends)
+    if not record.kinds.isdisjoint(REACHING):
+        for kind, rule in _RULES:
+            if kind in record.kinds:
+                yield from rule(call)
 
 
 def startup_file_findings(word: Word) -> Iterator[CommandFinding]:
@@ -80,14 +87,6 @@ def _kill_by_name_findings(call: Call) -> Iterator[CommandFinding]:
             yield CommandFinding("Ends many processes at once", Risk.CRITICAL, word)
 
 
-def _git_findings(call: Call) -> Iterator[CommandFinding]:
-    words = [word.text for word in call.args]
-    if "push" in words:
-        for word in call.args:
-            if word.text.startswith("+"):
-                yield CommandFinding("Throws away files or history in a repository", Risk.HIGH, word)
-
-
 def _container_findings(call: Call) -> Iterator[CommandFinding]:
     for before, word in zip(call.words, call.args, strict=False):
         mounts = before.text in ("-v", "--volume", "--mount")
@@ -104,50 +103,20 @@ def _container_findings(call: Call) -> Iterator[CommandFinding]:
             yield CommandFinding("Gives a container a part of this computer", Risk.HIGH, word)
 
 
-_CURL = takes(
-    "-d -F -T -o -H -A -b -c -C -D -e -E -m -K -Q -r -t -u -U -w -x -X -y -Y -z --data --data-ascii "
-    "--data-binary --data-raw --data-urlencode --json --form --form-string --upload-file --output "
-    "--output-dir --header --request --user --user-agent --url --cookie --cookie-jar --proxy --max-time "
-    "--retry --write-out --cacert --cert --key"
-)
-_WGET = takes(
-    "-o -a -e -i -B -t -O -T -w -Q -P -U -l -A -R -D -I -X --post-file --post-data --body-file --body-data "
-    "--output-document --directory-prefix --input-file --header --user --password --user-agent --timeout"
-)
-_SENT_FILES = ("-T", "--upload-file", "--post-file", "--body-file")
-_SENT_TEXTS = ("-d", "--data", "--data-ascii", "--data-binary", "--data-urlencode", "--json", "-F", "--form")
-
-
-def _transfer_findings(call: Call) -> Iterator[CommandFinding]:
-    curl = call.name == "curl"
-    options = read_options(call.args, _CURL if curl else _WGET)
-    for option in options.options:
-        value = option.value.written[:200] if option.value is not None else ""
-        if option.name in ("--insecure", "--no-check-certificate") or (curl and option.name == "-k"):
+def _transfer_findings(call: Call, sends: Sends) -> Iterator[CommandFinding]:
+    for option in options_of(call).options:
+        if option.name in sends.unchecked:
             yield CommandFinding("Does not check who answers", Risk.MEDIUM, option.word)
-        elif option.value is None:
-            continue
-        elif (option.name in _SENT_FILES and (curl or len(option.name) > 2)) or (
-            curl and option.name in _SENT_TEXTS and re.match(r"@|[^=]*[=@][@<]|[\w-]+@", value)
+        elif option.value is not None and (
+            option.name in sends.files
+            or (option.name in sends.texts and _NAMES_A_FILE.match(option.value.written[:200]))
         ):
             yield CommandFinding("Sends a file to another computer", Risk.HIGH, option.value)
 
 
 def _socket_findings(call: Call) -> Iterator[CommandFinding]:
-    gives = r"(?:EXEC|SYSTEM):" if call.name == "socat" else r"-\w*[ec]\w*$|--(?:sh-)?exec"
-    for word in call.args:
-        if re.match(gives, word.text, re.IGNORECASE):
-            yield CommandFinding("Gives a program to the other end of a connection", Risk.CRITICAL, word)
-        elif re.match(r"-\w*l|--listen|(?:TCP\d?|UDP\d?)-LISTEN", word.text, re.IGNORECASE):
-            yield CommandFinding("Waits for connections from others", Risk.HIGH, word)
     for word in call.input_files:
         yield CommandFinding("Sends a file to another computer", Risk.HIGH, word)
-
-
-def _tunnel_findings(call: Call) -> Iterator[CommandFinding]:
-    for word in call.args:
-        if re.match(r"-[fNnTCq]*[RLDW]", word.text):
-            yield CommandFinding("Opens a way into or out of the network", Risk.HIGH, word)
 
 
 def _lookup_findings(call: Call) -> Iterator[CommandFinding]:
@@ -158,75 +127,21 @@ def _lookup_findings(call: Call) -> Iterator[CommandFinding]:
             )
 
 
-def _module_findings(call: Call) -> Iterator[CommandFinding]:
-    words = [word.text for word in call.args]
-    if "-m" in words and any(name in words for name in ("http.server", "SimpleHTTPServer", "pip")):
-        serves = "pip" not in words
-        text = "Serves files to the network" if serves else "May install or remove programs"
-        yield CommandFinding(text, Risk.HIGH if serves else Risk.MEDIUM, call.words[0])
-
-
-def _encoded_command_findings(call: Call) -> Iterator[CommandFinding]:
-    for word in call.args:
-        if re.match(r"-e(?:n?c?o?d?e?d?c?o?m?m?a?n?d?)$", word.text, re.IGNORECASE) and len(word.text) > 1:
-            yield CommandFinding("Runs a program that is written in code", Risk.HIGH, word)
-
-
 def _editor_findings(call: Call) -> Iterator[CommandFinding]:
-    """The findings in a call of an editor; a number, pattern or option after `+` only sets the start line."""
-    runs = r"[+:]?:?!|-c$|--cmd$|-es$|-S|\+:?(?!\d*$|/|\$|G$|set\b|normal! G)[a-z|]"
-    reads = any(re.search(r"(?:^|\n|;)\s*[\d,.$%]*!", word.written) for word in call.input_texts)
-    if reads or any(re.match(runs, word.text) for word in call.args):
+    """The findings in the commands that an editor reads from its input."""
+    if any(re.search(r"(?:^|\n|;)\s*[\d,.$%]*!", word.written) for word in call.input_texts):
         yield CommandFinding("May run commands from inside another program", Risk.HIGH, call.words[0])
-    elif call.name in ("ed", "ex") and call.input_texts:
+    elif call.program.is_a(Kind.LINE_EDITOR) and call.input_texts:
         yield CommandFinding("Changes files by the commands that it reads", Risk.MEDIUM, call.words[0])
 
 
-def _pager_findings(call: Call) -> Iterator[CommandFinding]:
-    if any(re.match(r"\+.*[!|]", word.text) for word in call.args):
-        yield CommandFinding("May run commands from inside another program", Risk.HIGH, call.words[0])
-
-
-def _history_findings(call: Call) -> Iterator[CommandFinding]:
-    texts = [word.text for word in call.args]
-    if (call.name == "history" and "-c" in texts) or "HISTFILE" in texts:
-        yield CommandFinding("Hides what was done", Risk.MEDIUM, call.words[0])
-
-
-def _login_findings(call: Call) -> Iterator[CommandFinding]:
-    yield CommandFinding("Decides who may log in without a password", Risk.HIGH, call.words[0])
-
-
-def _input_device_findings(call: Call) -> Iterator[CommandFinding]:
-    text = "Moves the pointer or presses keys, in any window, this console's too"
-    yield CommandFinding(text, Risk.HIGH, call.words[0])
-
-
-def _console_findings(call: Call) -> Iterator[CommandFinding]:
-    for word in call.args:
-        if word.text in _DECIDING_COMMANDS:
-            yield CommandFinding("Decides for the operators of a console", Risk.HIGH, word)
-
-
-# The commands of a console's command line that change what may run; the other ones only read.
-_DECIDING_COMMANDS = frozenset("approve deny revoke add stop pair set forget listen".split())
-_RULES = (
-    (frozenset("xdotool ydotool dotool xte xvkbd wtype xmacroplay cliclick".split()), _input_device_findings),
-    (frozenset({"quarterdeck"}), _console_findings),
-    (frozenset({"kill"}), _kill_findings),
-    (frozenset({"pkill", "killall", "skill", "taskkill"}), _kill_by_name_findings),
-    (frozenset({"git"}), _git_findings),
-    (frozenset({"docker", "podman", "nerdctl"}), _container_findings),
-    (frozenset({"curl", "wget", "http", "https"}), _transfer_findings),
-    (frozenset({"nc", "ncat", "netcat", "socat"}), _socket_findings),
-    (frozenset({"ssh"}), _tunnel_findings),
-    (frozenset({"dig", "host", "nslookup", "ping", "drill"}), _lookup_findings),
-    (frozenset({"python"}), _module_findings),
-    (frozenset({"powershell", "pwsh"}), _encoded_command_findings),
-    (frozenset({"vim", "ex", "ed"}), _editor_findings),
-    (frozenset({"less", "more", "man"}), _pager_findings),
-    (frozenset({"history", "unset"}), _history_findings),
-    (frozenset({"ssh-copy-id"}), _login_findings),
+_RULES: tuple[tuple[Kind, Callable[[Call], Iterator[CommandFinding]]], ...] = (
+    (Kind.ENDS_BY_NUMBER, _kill_findings),
+    (Kind.ENDS_BY_NAME, _kill_by_name_findings),
+    (Kind.MOUNTS, _container_findings),
+    (Kind.SOCKETS, _socket_findings),
+    (Kind.LOOKS_UP, _lookup_findings),
+    (Kind.EDITOR, _editor_findings),
 )
-REACHING = frozenset(name for names, _ in _RULES for name in names)
-"""The programs with a rule in this module."""
+REACHING = frozenset(kind for kind, _ in _RULES)
+"""The kinds of programs with a rule in this module."""

@@ -5,23 +5,28 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
 
 from core.models.tools import Risk
+from core.policy.analysis.shell.changes import change_findings, is_read_only, word_findings
 from core.policy.analysis.shell.databases import client_findings
 from core.policy.analysis.shell.embedded import (
     assignments_in,
     embedded_findings,
-    embedded_in_git,
     embedded_in_options,
     embedded_in_variable,
 )
+from core.policy.analysis.shell.git import embedded_in_git
 from core.policy.analysis.shell.languages import program_findings
-from core.policy.analysis.shell.overwrites import NAMES as OVERWRITES
-from core.policy.analysis.shell.overwrites import file_write_findings, overwrite_findings, short_text
+from core.policy.analysis.shell.overwrites import (
+    OVERWRITING,
+    file_write_findings,
+    overwrite_findings,
+    short_text,
+)
 from core.policy.analysis.shell.parser import Call, CommandFinding, Redirect, Word
-from core.policy.analysis.shell.programs import NAMES as CHANGING
-from core.policy.analysis.shell.programs import change_findings, is_read_only
+from core.policy.analysis.shell.places import EVERYTHING, HARMLESS_DEVICES, names_secrets, system_folder
 from core.policy.analysis.shell.reach import (
     REACHING,
     path_in,
@@ -29,33 +34,11 @@ from core.policy.analysis.shell.reach import (
     startup_file_findings,
     variable_deletion_findings,
 )
-from core.policy.analysis.shell.tables import (
-    DELETES,
-    DISKS,
-    DOWNLOADS,
-    EVERYTHING,
-    HARMLESS_DEVICES,
-    INTERPRETERS,
-    ROOT,
-    SHELLS,
-    WRITES_ALL,
-    WRITES_LAST,
-    names,
-    names_secrets,
-    system_folder,
-)
 from core.policy.analysis.shell.wrappers import innermost, wrapped_commands
+from core.programs.catalog import common_name, named, program_of
+from core.programs.record import Kind
 
-NAMES_A_VARIABLE = names(
-    "let read printf test [ declare typeset local readonly export unset mapfile readarray getopts wait"
-)
-"""Commands in whose words a shell reads names of variables; it runs commands in the index of an array."""
-DECLARES = names("export declare typeset local readonly setenv")
-"""Commands whose words are assignments."""
-KILLS = names("kill pkill killall taskkill stop-process")
-"""Commands that end processes."""
-READS = names("sort uniq shuf openssl")
-"""Commands that overwrite a file only if asked to; a search may run them on the files that it finds."""
+_DOWNLOADS = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, named(Kind.DOWNLOADS))))})\b")
 
 
 def findings_in_command(call: Call) -> Iterator[CommandFinding]:
@@ -73,19 +56,19 @@ def findings_in_command(call: Call) -> Iterator[CommandFinding]:
         return
     if "{}" in first.written:
         yield CommandFinding("Runs a command whose name is only known when it runs", Risk.HIGH, first)
-    if name in ROOT:
+    kinds = program_of(name).kinds
+    if Kind.ROOT in kinds:
         yield CommandFinding("Runs as root", Risk.HIGH, first)
-    for programs, rule in _RULES:
-        if name in programs:
-            yield from rule(call)
+    for rule in _rules_for(kinds):
+        yield from rule(call)
+    yield from word_findings(call)
     yield from change_findings(call)
     yield from overwrite_findings(call)
     yield from program_findings(call)
     yield from client_findings(call)
     yield from embedded_findings(embedded_in_options(call))
-    if name == "git":
-        yield from embedded_findings(embedded_in_git(call))
-    if name in DECLARES:
+    yield from embedded_findings(embedded_in_git(call))
+    if Kind.DECLARES in kinds:
         for variable, value, word in assignments_in(call.args):
             yield from embedded_findings(embedded_in_variable(variable, value, word))
     if "/" in first.text and not re.match(r"/(?:usr/(?:local/)?)?s?bin/", first.text):
@@ -98,7 +81,13 @@ def findings_in_command(call: Call) -> Iterator[CommandFinding]:
 
 def has_rules(name: str) -> bool:
     """Whether a rule or table has findings about a program of this name."""
-    return name in _WITH_RULES or name.startswith("mkfs")
+    record = program_of(name)
+    return (
+        bool(record.changes or record.always or record.each)
+        or not record.kinds.isdisjoint(_WITH_RULES)
+        # A search may run what overwrites a file only if asked to.
+        or (record.writes is not None and Kind.ONLY_IF_ASKED not in record.kinds)
+    )
 
 
 def array_index_finding(word: Word) -> CommandFinding:
@@ -109,7 +98,9 @@ def array_index_finding(word: Word) -> CommandFinding:
 def _delete_findings(call: Call) -> Iterator[CommandFinding]:
     first = call.words[0]
     targets = _operands(call)
-    recursive = _has(call, "rR", ("--recursive", "-recurse", "-r", "/s")) and call.name != "rmdir"
+    recursive = not call.program.is_a(Kind.ONLY_EMPTY) and _has(
+        call, "rR", ("--recursive", "-recurse", "-r", "/s")
+    )
     if any(not arg.known and arg.text[:1] in ("", "-") and arg.source[:1] == "$" for arg in call.args):
         # An unquoted variable can carry options as well as paths.
         yield CommandFinding("A variable stands where options of a deleting command may be", Risk.HIGH, first)
@@ -145,9 +136,6 @@ def _move_findings(call: Call) -> Iterator[CommandFinding]:
 
 
 def _search_findings(call: Call) -> Iterator[CommandFinding]:
-    for word in call.args:
-        if word.text in ("-delete", "-fprint", "-fprint0", "-fls", "-fprintf"):
-            yield CommandFinding("Deletes or writes each file that it finds", Risk.HIGH, word)
     for inner in wrapped_commands(call).calls:
         # To read the files that it finds is the usual purpose of a search.
         if has_rules(inner.name) or not inner.name or "/" in inner.words[0].text:
@@ -156,17 +144,18 @@ def _search_findings(call: Call) -> Iterator[CommandFinding]:
 
 def _input_command_findings(call: Call) -> Iterator[CommandFinding]:
     inner = innermost(call)
-    if inner.words and inner.name in DELETES:
+    if inner.program.is_a(Kind.DELETES):
         yield CommandFinding("What is deleted comes from another command", Risk.HIGH, inner.words[0])
-    elif inner.words and inner.name in KILLS:
+    elif inner.program.is_a(Kind.ENDS):
         yield CommandFinding("Which process it ends comes from another command", Risk.HIGH, inner.words[0])
-    elif inner.words and inner.name in SHELLS and any(word.text == "{}" for word in inner.args):
+    elif inner.program.is_a(Kind.SHELL) and any(word.text == "{}" for word in inner.args):
         yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, inner.words[0])
     wrapped = wrapped_commands(call)
-    if call.name == "parallel" and not (wrapped.calls or wrapped.lines):
+    if call.program.is_a(Kind.RUNS_INPUT) and not (wrapped.calls or wrapped.lines):
         yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
     for line in wrapped.lines:
-        if re.match(r"\s*(?:\S*/)?(?:rm|shred|unlink)\b", line.written):
+        first = re.match(r"\s*(?:\S*/)?(\w+)", line.written)
+        if first and program_of(common_name(first[1])).is_a(Kind.DELETES):
             yield CommandFinding("What is deleted comes from another command", Risk.HIGH, line)
         elif "{}" in line.written.split(None, 1)[:1]:
             yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, line)
@@ -179,7 +168,7 @@ def _kill_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if not word.known:
             yield CommandFinding("Which process it ends is only known when it runs", Risk.HIGH, word)
-        elif call.name == "pkill" and word.text in ("-F", "--pidfile"):
+        elif call.program.is_a(Kind.ENDS_BY_NAME) and word.text in ("-F", "--pidfile"):
             yield CommandFinding("Which process it ends is read from a file when it runs", Risk.HIGH, word)
 
 
@@ -193,12 +182,6 @@ def _permission_findings(call: Call) -> Iterator[CommandFinding]:
             if (_is_everything(word) and word.text != ".") or system_folder(word.text):
                 text = f"Changes owner or permissions of everything in {short_text(word)}"
                 yield CommandFinding(text, Risk.CRITICAL, word)
-    if call.name == "chmod" and call.args:
-        for word in call.args:
-            if re.fullmatch(r"[0-7]*[2367][0-7]{0,2}[2367]|[aoug]*[ao][aoug]*\+\w*w\w*|\+\w*w\w*", word.text):
-                yield CommandFinding("Lets everybody write", Risk.HIGH, word)
-            if re.fullmatch(r"[4267][0-7]{3}|[ugoa]*\+\w*s\w*", word.text):
-                yield CommandFinding("Lets a program run with its owner's rights", Risk.HIGH, word)
 
 
 def _dd_findings(call: Call) -> Iterator[CommandFinding]:
@@ -212,18 +195,13 @@ def _dd_findings(call: Call) -> Iterator[CommandFinding]:
 def _script_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.source.startswith("<("):
-            if re.search(rf"\b(?:{'|'.join(sorted(DOWNLOADS))})\b", word.source):
+            if _DOWNLOADS.search(word.source):
                 yield CommandFinding("Runs a download as a shell script", Risk.CRITICAL, word)
             yield CommandFinding("Runs what another command writes; it is not in the line", Risk.HIGH, word)
-    if call.name in ("source", "."):
+    if call.program.is_a(Kind.SOURCES):
         if call.input_texts:
             yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
         yield CommandFinding("Runs another file's lines", Risk.MEDIUM, call.words[0])
-
-
-def _rsync_findings(call: Call) -> Iterator[CommandFinding]:
-    if any(word.text.startswith("--delete") or word.text == "--remove-source-files" for word in call.args):
-        yield CommandFinding("Deletes what is not at the source", Risk.HIGH, call.words[0])
 
 
 def _cd_findings(call: Call) -> Iterator[CommandFinding]:
@@ -241,40 +219,41 @@ def _tar_findings(call: Call) -> Iterator[CommandFinding]:
 
 def _unpack_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in the folder into which an archive is unpacked."""
-    for word in _output_words(call):
+    for word in _output_words(call, call.program.kinds):
         path = _path_in_option(word)
         if path and re.fullmatch(r"/+\.?", path):
             yield CommandFinding("Unpacks or writes files anywhere below /", Risk.HIGH, word)
 
 
-_RULES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[CommandFinding]]], ...] = (
-    (DELETES, _delete_findings),
-    (frozenset({"find", "fd", "fdfind"}), _search_findings),
-    (frozenset({"xargs", "parallel"}), _input_command_findings),
-    (frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr", "icacls", "takeown"}), _permission_findings),
-    (frozenset({"dd", "dcfldd", "dc3dd"}), _dd_findings),
-    (frozenset({"rsync", "robocopy"}), _rsync_findings),
-    (frozenset({"cd", "pushd"}), _cd_findings),
-    (frozenset({"source", ".", *SHELLS}), _script_findings),
-    (frozenset({"mv", "move"}), _move_findings),
-    (KILLS, _kill_findings),
-    (frozenset({"tar"}), _tar_findings),
-    (frozenset({"tar", "unzip", "cpio", "7z"}), _unpack_findings),
+_RULES: tuple[tuple[Kind, Callable[[Call], Iterator[CommandFinding]]], ...] = (
+    (Kind.DELETES, _delete_findings),
+    (Kind.SEARCHES, _search_findings),
+    (Kind.FROM_INPUT, _input_command_findings),
+    (Kind.RIGHTS, _permission_findings),
+    (Kind.BLOCKS, _dd_findings),
+    (Kind.ENTERS, _cd_findings),
+    (Kind.SOURCES, _script_findings),
+    (Kind.SHELL, _script_findings),
+    (Kind.MOVES, _move_findings),
+    (Kind.ENDS, _kill_findings),
+    (Kind.TAR, _tar_findings),
+    (Kind.UNPACKS, _unpack_findings),
 )
-_WITH_RULES = frozenset(
-    SHELLS
-    | INTERPRETERS
-    | DISKS
-    | ROOT
-    | CHANGING
-    | REACHING
-    | (OVERWRITES - READS)
-    | {name for programs, _ in _RULES for name in programs}
-)
+
+
+@cache
+def _rules_for(kinds: frozenset[Kind]) -> tuple[Callable[[Call], Iterator[CommandFinding]], ...]:
+    """The rules for programs of these kinds; there are as many sets of kinds as the records have."""
+    return tuple(rule for kind, rule in _RULES if kind in kinds)
+
+
+_WITH_RULES = frozenset({Kind.INTERPRETER, Kind.ROOT, *OVERWRITING, *REACHING, *(kind for kind, _ in _RULES)})
 
 
 def _system_folder_findings(call: Call) -> Iterator[CommandFinding]:
     """The findings in the paths that a writing command names."""
+    if call.program.kinds.isdisjoint(_WRITING):
+        return
     targets = _write_targets(call)
     if targets and is_read_only(call):
         return
@@ -290,15 +269,15 @@ def _system_folder_findings(call: Call) -> Iterator[CommandFinding]:
 
 def _write_targets(call: Call) -> list[Word]:
     """The words of a call that may name what it writes."""
-    name, args = call.name, call.args
-    words = [word for word in args if not word.text.startswith("-") or "=" in word.text]
-    if name in WRITES_ALL or (
-        name in ("sed", "perl", "ed", "ex") and (name in ("ed", "ex") or _in_place(call))
-    ):
+    kinds = call.program.kinds
+    words = [word for word in call.args if not word.text.startswith("-") or "=" in word.text]
+    if call.program.is_a(Kind.WRITES_OPERANDS, Kind.DELETES, Kind.LINE_EDITOR):
         return words
-    if name in WRITES_LAST:
+    if Kind.WRITES_IN_PLACE in kinds and _has(call, "i", ("--in-place",)):
+        return words
+    if Kind.WRITES_LAST in kinds:
         return words if _has(call, "t", ("--target-directory",)) else words[-1:]
-    return _output_words(call)
+    return _output_words(call, kinds)
 
 
 def _path_in_option(word: Word) -> str:
@@ -308,29 +287,26 @@ def _path_in_option(word: Word) -> str:
     return word.text.split("=", 1)[-1] if word.text.startswith(("-", "of=")) else word.text
 
 
-def _in_place(call: Call) -> bool:
-    return _has(call, "i", ("--in-place",))
-
-
-_WITH_OUTPUT_OPTION = frozenset(
-    {"tar", "unzip", "cpio", "7z", "patch", "git", "openssl", "sort", "gpg", "gcc", "ssh-keygen", *DOWNLOADS}
-)
+_WITH_OUTPUT_OPTION = frozenset({Kind.OUTPUT_OPTION, Kind.DOWNLOADS})
+_WRITING = _WITH_OUTPUT_OPTION | {
+    Kind.WRITES_OPERANDS, Kind.WRITES_LAST, Kind.WRITES_IN_PLACE, Kind.DELETES, Kind.LINE_EDITOR,
+}  # fmt: skip
 _OUTPUT_OPTION = re.compile(
     r"-\w*[CdoOP]|--(?:directory|output|output-document|directory-prefix|output-dir)|-out|-keyout"
 )
 
 
-def _output_words(call: Call) -> list[Word]:
+def _output_words(call: Call, kinds: frozenset[Kind]) -> list[Word]:
     """The words after an output option, for programs that may also read from system folders."""
-    if call.name not in _WITH_OUTPUT_OPTION:
+    if kinds.isdisjoint(_WITH_OUTPUT_OPTION):
         return []
     args = call.args
     after = [
         word
         for before, word in pairwise(args)
-        if _OUTPUT_OPTION.fullmatch(before.text) and not (call.name == "git" and before.text == "-C")
+        if _OUTPUT_OPTION.fullmatch(before.text) and not (Kind.GIT in kinds and before.text == "-C")
     ]
-    if call.name == "tar" and args and re.fullmatch(r"\w*C\w*", args[0].text):
+    if Kind.TAR in kinds and args and re.fullmatch(r"\w*C\w*", args[0].text):
         after += args[1:4]
     return [*after, *(word for word in args if re.match(r"--[\w-]+=/|-[CdoO]/", word.text))]
 

@@ -14,18 +14,19 @@ from typing import Any, NamedTuple
 
 from core.policy.analysis.arguments import snake
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
-from core.policy.analysis.shell.tables import names
 
 MOST_LINES = 200
 _MOST_MEMBERS = 5_000
 _MOST_SCHEMA_TEXT = 1_000
-_LINE_NAMES = names(
-    "command cmd command_line commandline cmdline shell_command bash_command shell_cmd shell_line "
-    "terminal_command shell bash"
+_LINE_NAMES = frozenset(
+    (
+        "command cmd command_line commandline cmdline shell_command bash_command shell_cmd shell_line "
+        "terminal_command shell bash"
+    ).split()
 )
-_LINE_LIST_NAMES = names("commands cmds shell_commands command_lines")
+_LINE_LIST_NAMES = frozenset("commands cmds shell_commands command_lines".split())
 _LISTS_OF_LINES = _LINE_LIST_NAMES | {"lines"}
-_SHELL_TOOL_LINE_NAMES = names("script line lines input bash_script shell_script")
+_SHELL_TOOL_LINE_NAMES = frozenset("script line lines input bash_script shell_script".split())
 _SHELL_TOOL = re.compile(
     r"(?:^|_)(?:shells?|bash|zsh|sh|terminal|console|p?tty|cli|exec|ssh|powershell|pwsh|wsl|cmd|commands?|process|"
     r"subprocess|tmux|pod|container)(?:$|_)"
@@ -36,10 +37,10 @@ _DESCRIBES_LINE = re.compile(
     r"\bcommand[\s-]?lines?\b|\bcommands?\s+(?:string\s+)?to\s+(?:be\s+)?(?:run|execute|send|launch)",
     re.IGNORECASE,
 )
-_PROGRAM_NAMES = names("command cmd program executable app_name binary exe")
-_ARGUMENT_LIST_NAMES = names("args arguments argv arg_list")
+_PROGRAM_NAMES = frozenset("command cmd program executable app_name binary exe".split())
+_ARGUMENT_LIST_NAMES = frozenset("args arguments argv arg_list".split())
 # A list of words with the program first, as the `main` function of a C program gets it.
-_COMMAND_LIST_NAMES = names("argv")
+_COMMAND_LIST_NAMES = frozenset("argv".split())
 
 
 class ShellLine(NamedTuple):

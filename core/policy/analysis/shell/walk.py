@@ -1,4 +1,4 @@
-"""Finds the effects of a shell line, each with its risk.
+"""Walks through a shell line, and the lines inside it, and collects the findings of their commands.
 
 Findings only raise a risk, so the analysis reports too much rather than too little: a word that is only known
 when the line runs counts as the worst value that it may have, and a part that cannot be parsed is a finding.
@@ -6,7 +6,7 @@ when the line runs counts as the worst value that it may have, and a part that c
 The analysis follows the lines inside a line: for a shell, for a wrapper such as `ssh` or `watch`, in an
 option, a variable or a program of another language. Their findings mark their place in the outer line. More
 than `_DEEPEST` nested lines, or more than `MOST_INSIDE` wrappers around a command, are a finding and are not
-followed. The rules of a program are looked up by its name, so that the time is proportional to the line.
+followed. The record of a program is looked up by its name, so that the time is proportional to the line.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from core.policy.analysis.shell.embedded import (
     Embedded,
     assignments_in,
     embedded_findings,
-    embedded_in_git,
     embedded_in_options,
     embedded_in_variable,
 )
+from core.policy.analysis.shell.git import embedded_in_git
 from core.policy.analysis.shell.languages import program_lines, reads_its_program, runs_a_file
 from core.policy.analysis.shell.parser import (
     Call,
@@ -39,26 +39,22 @@ from core.policy.analysis.shell.parser import (
     read_line,
 )
 from core.policy.analysis.shell.rules import (
-    DECLARES,
-    NAMES_A_VARIABLE,
     array_index_finding,
     findings_in_command,
     has_rules,
     input_file_findings,
     redirection_findings,
 )
-from core.policy.analysis.shell.tables import DOWNLOADS
 from core.policy.analysis.shell.wrappers import MOST_INSIDE, innermost, wrapped_commands
 from core.policy.models import Finding
+from core.programs.catalog import named
+from core.programs.record import Kind
 from core.text import escape_hidden, shorten_middle
 
 MOST_FINDINGS = 40
 _DEEPEST = 3
 _LENGTHS_FOLLOWED, _ALWAYS_FOLLOWED = 6, 1_000
-# Programs other than shells that run the lines of their input.
-_RUN_LATER = frozenset({"at", "batch"})
-_SPLIT = frozenset({"read", "mapfile", "readarray"})
-_PRINTS = frozenset({"echo", "printf"})
+_DOWNLOADS = tuple(f"{name} " for name in named(Kind.DOWNLOADS))
 
 
 def findings_in_line(text: str, argument: str | None) -> list[Finding]:
@@ -136,7 +132,7 @@ class _LineAnalysis:
         self._argument = argument
         self._depth = depth
         self._budget = budget or _Budget(_LENGTHS_FOLLOWED * len(text) + _ALWAYS_FOLLOWED)
-        # The nested lines followed so far: a line that two tables know is read once.
+        # The nested lines followed so far: a line that two rules find is read once.
         self._followed: set[tuple[int, int, str]] = set()
         # Their texts, and those of the lines inside of them.
         self.inside: list[str] = []
@@ -180,7 +176,7 @@ class _LineAnalysis:
     def _call_findings(self, call: Call, texts: tuple[Word, ...]) -> Iterator[Finding]:
         for assignment in call.assignments:
             # With `IFS`, `read` only splits its own input.
-            if assignment.name != "IFS" or call.name not in _SPLIT:
+            if assignment.name != "IFS" or not call.program.is_a(Kind.SPLITS):
                 yield from self._variable_findings(assignment.name, assignment.value)
         pending = [(Call(call.words, call.start, call.end, (), texts, call.input_files), 0)]
         visited: set[tuple[int, int]] = set()
@@ -217,13 +213,13 @@ class _LineAnalysis:
         """The findings in the lines that a call gets in its words or as its input."""
         for line in _lines_in_options(call):
             yield from self._findings_inside(line)
-        for word in call.args if call.name in NAMES_A_VARIABLE else ():
+        for word in call.args if call.program.is_a(Kind.NAMES_VARIABLES) else ():
             if has_index(word):
                 yield from self._index_findings(word)
         for item in _declared_variables(call):
             if item.line is not None:
                 yield from self._findings_inside(item.line)
-        if (call.input_texts and call.name in _RUN_LATER) or _runs_input(call):
+        if (call.input_texts and call.program.is_a(Kind.RUNS_LATER)) or _runs_input(call):
             for text in call.input_texts:
                 yield from self._findings_inside(text)
 
@@ -262,7 +258,7 @@ class _LineAnalysis:
         self._budget.remaining -= len(line.written)
         if not line.known:
             self.programs.decided = False
-            downloads = any(f"{tool} " in line.written for tool in DOWNLOADS)
+            downloads = any(name in line.written for name in _DOWNLOADS)
             text = (
                 "Runs a download as a shell line"
                 if downloads
@@ -284,7 +280,7 @@ class _LineAnalysis:
         calls = sorted((call for call in line.calls if call.words), key=lambda call: call.start)
         starts = [call.start for call in calls]
         innermost_calls = [innermost(call) for call in calls]
-        downloads = [0, *accumulate(int(call.name in DOWNLOADS) for call in innermost_calls)]
+        downloads = [0, *accumulate(int(call.program.is_a(Kind.DOWNLOADS)) for call in innermost_calls)]
         stages = []
         for spans in line.pipelines:
             first = bisect_left(starts, spans[0][0])
@@ -315,7 +311,7 @@ class _LineAnalysis:
 
     def _download_findings(self, line: Line) -> Iterator[Finding]:
         calls = [inner for inner in map(innermost, line.calls) if inner.words]
-        if any(call.name in DOWNLOADS for call in calls):
+        if any(call.program.is_a(Kind.DOWNLOADS) for call in calls):
             for call in calls:
                 if runs_a_file(call):
                     text = "Runs a file in a line that also downloads"
@@ -365,22 +361,23 @@ def _lines_in_options(call: Call) -> Iterator[Word]:
         embedded_in_options(call),
         program_lines(call),
         client_lines(call),
-        embedded_in_git(call) if call.name == "git" else (),
+        embedded_in_git(call),
     )
     for table in tables:
         for item in table:
             if item.line is not None:
                 yield item.line
-    if call.name == "trap":
+    kinds = call.program.kinds
+    if Kind.TRAPS in kinds:
         yield from [word for word in call.args if word.text != "--"][:1]
-    elif call.name == "alias":
+    elif Kind.ALIASES in kinds:
         yield from (value for _, value, _ in assignments_in(call.args))
-    elif call.name in ("iex", "invoke-expression"):
+    elif Kind.EVALUATES in kinds:
         yield join_words(call.args)
 
 
 def _declared_variables(call: Call) -> Iterator[Embedded]:
-    if call.name in DECLARES:
+    if call.program.is_a(Kind.DECLARES):
         for name, value, _ in assignments_in(call.args):
             yield from embedded_in_variable(name, value)
 
@@ -402,10 +399,15 @@ def _printed_texts(line: Line) -> dict[int, tuple[Word, ...]]:
     for stages in line.pipelines:
         for before, after in pairwise(stages):
             call = calls.get(before[0])
-            if call is None or call.name not in _PRINTS or call.end != before[1] or after[0] not in calls:
+            if (
+                call is None
+                or not call.program.is_a(Kind.PRINTS)
+                or call.end != before[1]
+                or after[0] not in calls
+            ):
                 continue
             words = [word for word in call.args if not word.text.startswith("-")]
-            if call.name == "printf":
+            if call.program.is_a(Kind.PRINTS_FORMAT):
                 words = words[1:] if len(words) > 1 else words
             printed[after[0]] = (join_words(words), *calls[after[0]].input_texts)
     return printed

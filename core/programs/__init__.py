@@ -1,0 +1,1 @@
+"""The programs that the console knows: one record for each, with its options and its effects."""

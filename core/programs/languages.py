@@ -1,0 +1,117 @@
+"""Shells with their built-in commands and keywords, interpreters and editors."""
+
+from __future__ import annotations
+
+from core.programs.record import HIGH, MEDIUM, Program, language, program, wraps
+from core.programs.sentences import BUILDS, CONNECTS, HIDES, INSTALLS, RUNS_INSIDE, RUNS_LINE, SERVES
+
+SHELL_OPTIONS = "-C -O -o -S? -T? --command --init-command --init-file --rcfile"
+# A number, a pattern or an option after `+` only sets the line at which an editor starts.
+EDITOR_COMMANDS = (
+    r"[+:]?:?!.*|-c|--cmd|-es|-S.*|\+:?(?!\d*$|/|\$|G$|set\b|normal! G)[a-z|].*",
+    RUNS_INSIDE,
+    HIGH,
+)
+
+# fmt: off
+LANGUAGES: tuple[Program, ...] = (
+    # Shells.
+    program("bash dash sh zsh", aliases="rbash dbash", kinds="shell ordinary", options=SHELL_OPTIONS),
+    program("ash csh fish ksh mksh tcsh", kinds="shell", options=SHELL_OPTIONS),
+    program("cmd", kinds="shell windows-shell", options=SHELL_OPTIONS),
+    program("powershell pwsh", kinds="shell windows-shell", options=SHELL_OPTIONS,
+        each=[("(?i:-en?c?o?d?e?d?c?o?m?m?a?n?d?)", "Runs a program that is written in code", HIGH)]),
+    program("iex", kinds="shell evaluates", options=SHELL_OPTIONS, changes=[("", RUNS_LINE, HIGH)]),
+    program(". source", kinds="sources"),
+    program("eval", changes=[("", RUNS_LINE, HIGH)], wraps=wraps(shell=True)),
+    program("invoke-expression", kinds="evaluates", changes=[("", RUNS_LINE, HIGH)]),
+    # Commands of the shell.
+    program("[ test", kinds="names-variables", asks="nothing"),
+    program("declare export local readonly typeset", kinds="names-variables declares", asks="nothing"),
+    program("setenv", kinds="declares"),
+    program("getopts let", kinds="names-variables sets-variables", asks="nothing"),
+    program("mapfile readarray", kinds="names-variables sets-variables splits", options="-c -d -n -O -s -u",
+        runs="-C", asks="nothing"),
+    program("printf", kinds="names-variables prints prints-format", asks="nothing"),
+    program("read", kinds="names-variables sets-variables splits", asks="nothing"),
+    program("unset", kinds="names-variables sets-variables", always=[("HISTFILE", HIDES, MEDIUM)],
+        asks="nothing"),
+    program("wait", kinds="names-variables"),
+    program("echo", kinds="prints", asks="nothing"),
+    program("cd", kinds="enters", asks="nothing"),
+    program("pushd", kinds="enters"),
+    program("trap", kinds="traps", changes=[("", RUNS_LINE, HIGH)], asks="nothing"),
+    program("alias", kinds="aliases", changes=[(".+=.*", "Gives a command another meaning", MEDIUM)],
+        asks="nothing"),
+    program("bind", options="-m -q -r -u", runs="-x", loads="-f",
+        changes=[("-x|.*-x.*", "Gives a key a command", HIGH)]),
+    program("enable", options="-d", loads="-f",
+        changes=[(r"-f\S*", "Loads a command of the shell from a file that is not in the line", HIGH)]),
+    program("hash", loads="-p", changes=[(r"-p\S*",
+        "Gives a command another program from a file that is not in the line", HIGH)], asks="nothing"),
+    program("history", always=[("-c", HIDES, MEDIUM), ("HISTFILE", HIDES, MEDIUM)]),
+    program("compgen complete", options="-A -F -G -o -P -S -W -X", runs="-C"),
+    program("command", wraps=wraps(looks="-V -v"), asks="inside"),
+    program("exec", options="-a", wraps=wraps(), asks="inside"),
+    # Reserved words, which begin a call where the grammar takes a compound command behind `time` for words.
+    program("coproc", kinds="keyword", wraps=wraps(after="{", open=True, sets=True)),
+    program("! do elif else if then until while {", kinds="keyword", wraps=wraps(sets=True)),
+    program("done esac fi in }", kinds="keyword"),
+    program("case for function select", kinds="keyword before-a-name"),
+    # Editors.
+    program("vim", aliases="nvim vi view gvim rvim vimdiff", kinds="editor ordinary",
+        always=[EDITOR_COMMANDS]),
+    program("ex", kinds="editor line-editor", always=[EDITOR_COMMANDS]),
+    program("ed", kinds="editor line-editor ordinary", always=[EDITOR_COMMANDS]),
+    program("emacs", kinds="interpreter ordinary", single=True,
+        language=language("-eval -execute -f -l --eval --execute --funcall --load --script", script=False)),
+    # Interpreters.
+    program("awk", aliases="mawk nawk gawk original-awk bwk goawk", kinds="interpreter awk",
+        options="-D? -d? -E -e -F -f -i -l -L? -o? -p? -v --assign --exec --field-separator --file "
+        "--include --load --source", asks="nothing"),
+    program("bpftrace", kinds="interpreter", options="-c -o -p", language=language("-e")),
+    program("bun", kinds="interpreter", options="-r --preload", language=language("-e -p --eval --print")),
+    program("deno", kinds="interpreter", options="-c --allow-net? --import-map",
+        language=language(verbs="eval")),
+    program("elixir", kinds="interpreter", options="-r -S", language=language("-e --eval --rpc-eval")),
+    program("erl", kinds="interpreter", options="-name -pa -s -sname", single=True,
+        language=language("-eval", script=False)),
+    program("expect", kinds="interpreter", options="-f", language=language("-c")),
+    program("ghc", kinds="interpreter", language=language("-e", script=False)),
+    program("ghci irb jshell", kinds="interpreter"),
+    program("gnuplot rscript", kinds="interpreter", language=language("-e")),
+    program("groovy", kinds="interpreter", options="-cp", language=language("-e")),
+    program("guile", kinds="interpreter", options="-L -l -s -x", language=language("-c")),
+    program("julia", kinds="interpreter", options="-J -L -p? --load",
+        language=language("-E -e --eval --print")),
+    program("lftp", kinds="interpreter", options="-f -p -u", changes=[("", CONNECTS, MEDIUM)],
+        language=language("-c -e", script=False)),
+    program("lua", aliases="luajit", kinds="interpreter", options="-l", language=language("-e")),
+    program("node", aliases="nodejs", kinds="interpreter",
+        options="-C -r --conditions --env-file --experimental-loader --import --loader --require",
+        language=language("-e -p --eval --print", looks="-V -c -h -v --check --help --version")),
+    program("octave", kinds="interpreter", options="--path", language=language("--eval")),
+    program("osascript", kinds="interpreter", options="-l -s", language=language("-e")),
+    program("perl", kinds="interpreter writes-in-place", options="-D? -d? -F? -I -i? -M? -m? -x?",
+        language=language("-E -e")),
+    program("php", kinds="interpreter", options="-c -d -f -S -t -z", changes=[(r"-S\S*", SERVES, HIGH)],
+        language=language("-B -E -F -R -r", looks="-V -h -i -m -v --help --ini --modules --version")),
+    program("python", aliases="pypy py ipython", kinds="interpreter",
+        options="-Q -W -X --check-hash-based-pycs",
+        always=[(r"-m & http\.server|SimpleHTTPServer", SERVES, HIGH), ("-m & pip", INSTALLS, MEDIUM)],
+        language=language("-c", modules="-m", looks="-V -h --help --version")),
+    program("r", kinds="interpreter", options="-f --file", language=language("-e")),
+    program("racket", kinds="interpreter", options="-f -l -t", language=language("-e")),
+    program("ruby", kinds="interpreter", options="-C -F? -I -i? -K? -r? -T? -W? -x?",
+        language=language("-e")),
+    program("sbcl", kinds="interpreter", options="--load --script", language=language("--eval")),
+    program("scala", kinds="interpreter", options="-classpath -cp", language=language("-e")),
+    program("stap", kinds="interpreter", options="-c -o", language=language("-e")),
+    program("swift", kinds="interpreter",
+        changes=[("run|test|build|publish|watch|exec|compile", BUILDS, MEDIUM)],
+        language=language("-e", script=False)),
+    program("tclsh wish", kinds="interpreter", language=language()),
+    program("sed", aliases="gsed", kinds="sed writes-in-place",
+        options="-e -f -i? -l --expression --file --in-place? --line-length", asks="nothing"),
+)
+# fmt: on
