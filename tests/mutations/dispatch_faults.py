@@ -443,8 +443,8 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}outcome.py",
-        "    if not reads and info.code is not ErrorCode.OUTCOME_UNKNOWN:\n",
-        "    if False:\n",
+        "    if reads and error.code is not ErrorCode.OUTCOME_UNKNOWN:\n",
+        "    if error.code is not ErrorCode.OUTCOME_UNKNOWN:\n",
         "an action without an answer may be tried again",
         _OUTCOMES,
     ),

@@ -102,7 +102,7 @@ async def test_a_whole_journal_signed_with_another_key_is_not_this_homes(
 ):
     entry, proof = honest
     forged = entry.model_copy(update={"actor": "operator:mallory"})
-    text = proof.entry.replace(entry.actor, "operator:mallory")
+    text = proof.entry.replace(f'"actor":"{entry.actor}"', '"actor":"operator:mallory"')
     leaf = leaf_hash(text.encode())
     key = Ed25519PrivateKey.generate()
     origin = proof.checkpoint.split("\n", 1)[0]
