@@ -48,7 +48,8 @@ ON_CARD = "on the card"
 _RENEWED_AFTER_S = 5.0
 # A read that ended no longer ago than this is the last look before sending.
 LAST_LOOK_S = 5.0
-# Requests for one device that begin to wait within these seconds share their reads.
+# Requests for one device share a read that is under way and began no longer ago than these seconds. One that
+# has ended may show the screen as it was before the request.
 _SHARED_S = 1.0
 # Each of a view's reads has a time limit of its own; a card waits no longer than this for all of them.
 _SHOWN_WITHIN_S = 45.0
@@ -223,14 +224,20 @@ class CardViews:
         parameters: dict[str, Any],
         read: Callable[[], Coroutine[Any, Any, Answer]],
     ) -> Answer:
-        """The answer to a read, which serves every request that asks for the same within a moment."""
+        """The answer to a read, which serves every request that asks for the same while it is under way."""
         key = digest_of([request.device, request.machine, tool, parameters])
         task = self._shared.get(key)
         if task is None:
             task = self._shared[key] = self._reading.spawn(tool, read())
-            asyncio.get_running_loop().call_later(_SHARED_S, self._shared.pop, key, None)
+            forget = partial(self._forget, key, task)
+            task.add_done_callback(lambda _: forget())
+            asyncio.get_running_loop().call_later(_SHARED_S, forget)
         answer: Answer = await asyncio.shield(task)
         return answer
+
+    def _forget(self, key: str, task: asyncio.Task[Any]) -> None:
+        if self._shared.get(key) is task:
+            del self._shared[key]
 
 
 def _never() -> bool:

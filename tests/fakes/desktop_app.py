@@ -78,7 +78,7 @@ class Form(QWidget):
         off = QPushButton("Out of order")
         off.setEnabled(False)
         self.check = QCheckBox("Remember")
-        self.check.toggled.connect(lambda on: tell("toggled", on=on))
+        self.check.toggled.connect(self._toggled)
         self.line = self._line("Your name", QLineEdit.EchoMode.Normal)
         self.line.textChanged.connect(lambda now: tell("line", text=now))
         self.password = self._line("Your password", QLineEdit.EchoMode.Password)
@@ -113,6 +113,12 @@ class Form(QWidget):
             layout.addWidget(widget)
         self.resize(420, 760)
         self.move(100, 10)
+
+    def _toggled(self, on: bool) -> None:
+        # Told once it is on the screen: what follows may take a picture of it.
+        self.check.repaint()
+        QApplication.sync()
+        tell("toggled", on=on)
 
     def _line(self, name: str, mode: QLineEdit.EchoMode) -> QLineEdit:
         line = QLineEdit()
