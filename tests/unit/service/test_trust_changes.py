@@ -24,13 +24,21 @@ FARM = DeviceSettings(tags=["farm"])
 
 
 class SlowDisk:
-    """The journal's disk, which takes its time with entries of one kind."""
+    """The journal's disk, slow with entries of one kind; tells when another change asks for a turn."""
 
     def __init__(self, service: Service, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked, self.goes_on = asyncio.Event(), asyncio.Event()
         self._kind = kind
         self._append = service.journal.append
         monkeypatch.setattr(service.journal, "append", self._slowly)
+        self.another_asks = asyncio.Event()
+        self._turn = service.registry.turn
+        monkeypatch.setattr(service.registry, "turn", self._asked_for_turn)
+
+    def _asked_for_turn(self, name: str) -> asyncio.Lock:
+        if self.asked.is_set():
+            self.another_asks.set()
+        return self._turn(name)
 
     async def _slowly(self, entry: NewEntry) -> Entry:
         if entry.kind is self._kind:
@@ -40,10 +48,10 @@ class SlowDisk:
 
 
 async def while_written(disk: SlowDisk, slow: asyncio.Task[object], other: asyncio.Task[object]) -> None:
-    """`other` as far as it comes while the entry of `slow` is being written, then both to their ends."""
+    """`other` up to its end or its wait for a turn, while the entry of `slow` is written; then both end."""
+    other.add_done_callback(lambda _: disk.another_asks.set())
     async with asyncio.timeout(PATIENCE_S):
-        await disk.asked.wait()
-        await asyncio.wait({other}, timeout=0.2)
+        await disk.another_asks.wait()
         disk.goes_on.set()
         await asyncio.wait({slow, other})
 
@@ -83,6 +91,8 @@ async def test_a_device_is_not_paired_anew_while_its_tags_are_written_which_are_
     _, old = await pair(console)
     disk = SlowDisk(service, Kind.DEVICE_SET, monkeypatch)
     setting = service.tasks.spawn("set", console.devices.update("lab-1", FARM))
+    async with asyncio.timeout(PATIENCE_S):
+        await disk.asked.wait()
     pairing = service.tasks.spawn("pair", pair(console))
     await while_written(disk, setting, pairing)
     # What was signed was a pairing without these tags.
