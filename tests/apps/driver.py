@@ -81,7 +81,7 @@ class Driver:
     async def sees(self, check: Check) -> Any:
         """Wait until `check` holds: then all acts since the last check were right."""
         try:
-            found = await until(check, "the act did something else, or nothing", EFFECT_S)
+            found = await until(check, "the act did something else, or nothing")
         except AssertionError as error:
             self.judge(False, str(error).partition("\n")[0])
             raise
