@@ -149,9 +149,7 @@ class TextEntry:
         if self.control is None:
             if entry.window is None:
                 entry.window = await active_window(self.desktop)
-            focus = await self.desktop.keyboard()
-            _check_takes_text(focus, entry.window)
-            entry.control = focus.control
+            entry.control = (await self._in_field(entry.window)).control
             return
         window = await self.desktop.window_of(self.control)
         if window is not None:
@@ -160,6 +158,24 @@ class TextEntry:
                 raise _elsewhere(f"{_capital(described(window))} waits for its dialog, {described(front)}")
             entry.window = front
         await self.desktop.focus(self.control)
+
+    async def _in_field(self, window: Window | None) -> Focus:
+        """Where the keyboard is; a dialog that has just opened may tell a moment later that it has it.
+
+        Raises:
+            DeviceError: it is where no text goes (code `keyboard_elsewhere`).
+        """
+        until = time.monotonic() + _MOVES_S
+        while True:
+            focus = await self.desktop.keyboard()
+            try:
+                _check_takes_text(focus, window)
+            except DeviceError:
+                if time.monotonic() >= until:
+                    raise
+            else:
+                return focus
+            await asyncio.sleep(_POLL_S)
 
     async def _need_keys(self) -> None:
         if lack := await asyncio.to_thread(self.desktop.lack, "input"):

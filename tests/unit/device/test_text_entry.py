@@ -224,6 +224,21 @@ async def test_text_is_refused_where_keys_are_commands(role: str, said: str) -> 
     assert form.keys == []
 
 
+async def test_a_dialog_that_has_just_opened_may_tell_of_its_field_a_moment_later() -> None:
+    class Opening(Form):
+        looks = 0
+
+        async def keyboard(self) -> Focus:
+            self.looks += 1
+            opener, name = self.fields
+            self.focus_on = opener if self.looks < 3 else name
+            return await super().keyboard()
+
+    form = Opening(field("push button", "Open", states=("enabled", "focused", "showing")), field())
+    assert (await typed(form, "abc")).control is form.fields[1]
+    assert form.keys == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("certainty", "said"), [("nothing", "is in no field"), ("not searched", "could not be read in time")]
 )
