@@ -32,7 +32,7 @@ OPTIONS = (
     "--password-store=basic",
 )
 
-# For as long as a double click may take, Chromium ignores clicks on a dialog that has just opened, so that none
+# As long as a double click may take, Chromium ignores clicks on a dialog that has just opened, so that none
 # is meant for what was there before. Nothing tells when this time is over.
 IGNORES_CLICKS_S = 1.0
 
