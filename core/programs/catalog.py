@@ -21,6 +21,8 @@ RECORDS: tuple[Program, ...] = (
 """All records."""
 PROGRAMS: dict[str, Program] = {name: record for record in RECORDS for name in record.names}
 """The records by the common names of their programs."""
+ORDINARY = frozenset(name for record in RECORDS for name in record.ordinary)
+"""The names that are usual where an option or a variable names a program."""
 
 _UNKNOWN = Program(())
 _COMMON_NAMES = {alias: name for record in RECORDS for alias, name in record.aliases}

@@ -52,7 +52,7 @@ FILES: tuple[Program, ...] = (
     program("cacls", changes=[("", RIGHTS, MEDIUM)]),
     # Archives and images.
     program("dd dc3dd dcfldd", aliases="gdd", kinds="blocks"),
-    program("tar star", aliases="gtar bsdtar", kinds="tar unpacks output-option ordinary",
+    program("tar star", aliases="gtar bsdtar", kinds="tar unpacks output-option", ordinary="tar",
         options="-b -C -f -g -H -K -L -N -T -V -X --after-date --blocking-factor --checkpoint? --directory "
         "--exclude --exclude-from --file --files-from --group --index-file --label --listed-incremental "
         "--mode --mtime --newer --owner --starting-file --strip-components --tape-length --transform",
@@ -86,7 +86,7 @@ FILES: tuple[Program, ...] = (
         writes=writes("-o --output"), asks="nothing"),
     program("split", aliases="gsplit", options="-a -b -C -l -n -t --bytes --lines", runs="--filter",
         asks="nothing"),
-    program("gpg gpg2", kinds="output-option ordinary", changes=[(r"--export-secret-\S+|--delete-\S+",
+    program("gpg gpg2", kinds="output-option", ordinary=True, changes=[(r"--export-secret-\S+|--delete-\S+",
         "Takes out or deletes keys or passwords", HIGH)]),
     program("ssh-keygen", kinds="output-option"),
     # Search.
@@ -102,18 +102,18 @@ FILES: tuple[Program, ...] = (
     program("du", kinds="walks", asks="nothing"),
     program("tree", kinds="walks shows-owners", asks="nothing"),
     program("groups id stat", kinds="shows-owners", asks="nothing"),
-    program("less", kinds="ordinary", options="-b -h -j -O -o -P -p -T -t -x -y -z",
+    program("less", ordinary=True, options="-b -h -j -O -o -P -p -T -t -x -y -z",
         loads="--lesskey-file --lesskey-src -k", always=[PAGER_COMMANDS], asks="nothing"),
-    program("more", kinds="ordinary", always=[PAGER_COMMANDS], asks="nothing"),
+    program("more", ordinary=True, always=[PAGER_COMMANDS], asks="nothing"),
     program("man", options="-E -e -H? -L -M -m -R -S -s", runs="-P --pager -H --html",
         loads="--config-file -C", always=[PAGER_COMMANDS]),
     program("fzf", options="-d -n -q --height --prompt",
         runs="--preview --bind=execute --bind=become --bind=reload"),
     program("mplayer", single=True, loads="-include -input"),
-    program(": cat diff false gunzip gzip true zcat", kinds="ordinary", asks="nothing"),
+    program(": cat diff false gunzip gzip true zcat", ordinary=True, asks="nothing"),
     program("bat bzip2 cache chromium code delta firefox google-chrome ksshaskpass lbzip2 lesspipe lz4 lzma "
         "lzop manager manager-core meld most nano none open osxkeychain pbzip2 pigz pxz ssh-askpass store "
-        "w3m xdg-open xz zstd", kinds="ordinary"),
+        "w3m xdg-open xz zstd", ordinary=True),
     program(
         "[[ arch b2sum base32 base64 basename bc break bzcat cal cksum cmp column comm continue csplit cut "
         "dc dirname dpkg-query exit expand expr file fmt fold free getconf getent head hexdump iconv join "

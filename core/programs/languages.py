@@ -16,7 +16,7 @@ EDITOR_COMMANDS = (
 # fmt: off
 LANGUAGES: tuple[Program, ...] = (
     # Shells.
-    program("bash dash sh zsh", aliases="rbash dbash", kinds="shell ordinary", options=SHELL_OPTIONS),
+    program("bash dash sh zsh", aliases="rbash dbash", kinds="shell", ordinary=True, options=SHELL_OPTIONS),
     program("ash csh fish ksh mksh tcsh", kinds="shell", options=SHELL_OPTIONS),
     program("cmd", kinds="shell windows-shell", options=SHELL_OPTIONS),
     program("powershell pwsh", kinds="shell windows-shell", options=SHELL_OPTIONS,
@@ -59,11 +59,11 @@ LANGUAGES: tuple[Program, ...] = (
     program("done esac fi in }", kinds="keyword"),
     program("case for function select", kinds="keyword before-a-name"),
     # Editors.
-    program("vim", aliases="nvim vi view gvim rvim vimdiff", kinds="editor ordinary",
+    program("vim", aliases="nvim vi view gvim rvim vimdiff", kinds="editor", ordinary="vim nvim vi vimdiff",
         always=[EDITOR_COMMANDS]),
     program("ex", kinds="editor line-editor", always=[EDITOR_COMMANDS]),
-    program("ed", kinds="editor line-editor ordinary", always=[EDITOR_COMMANDS]),
-    program("emacs", kinds="interpreter ordinary", single=True,
+    program("ed", kinds="editor line-editor", ordinary=True, always=[EDITOR_COMMANDS]),
+    program("emacs", kinds="interpreter", ordinary=True, single=True,
         language=language("-eval -execute -f -l --eval --execute --funcall --load --script", script=False)),
     # Interpreters.
     program("awk", aliases="mawk nawk gawk original-awk bwk goawk", kinds="interpreter awk",

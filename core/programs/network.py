@@ -46,7 +46,7 @@ NETWORK: tuple[Program, ...] = (
         sends=sends("--upload-file --post-file --body-file", unchecked="--insecure --no-check-certificate")),
     program("aria2c fetch irm iwr", kinds="downloads", changes=[("", TALKS, MEDIUM)]),
     program("ftp", kinds="downloads", changes=[("", TALKS, MEDIUM), ("", CONNECTS, MEDIUM)], asks="network"),
-    program("lynx", kinds="downloads ordinary", changes=[("", TALKS, MEDIUM)]),
+    program("lynx", kinds="downloads", ordinary=True, changes=[("", TALKS, MEDIUM)]),
     program("nc ncat netcat", kinds="downloads sockets", options="-i -p -q -s -w", runs="-c --sh-exec",
         changes=[("", TALKS, MEDIUM)],
         each=[(r"(?i:-\w*[ec]\w*|--(?:sh-)?exec.*)", GIVES_A_PROGRAM, CRITICAL),
@@ -57,7 +57,7 @@ NETWORK: tuple[Program, ...] = (
     program("rclone", changes=[("sync|delete|deletefile|purge|move|moveto|rmdir|rmdirs|cleanup|bisync",
         "Deletes files, here or elsewhere", HIGH), ("", TALKS, MEDIUM)]),
     # Reach a shell or files elsewhere.
-    program("slogin ssh", kinds="remote-shell ordinary",
+    program("slogin ssh", kinds="remote-shell", ordinary="ssh",
         options="-B -b -c -D -E -e -i -J -L -l -m -O -P -p -Q -R -S -W -w", runs=SSH_RUNS, loads="-F -I",
         changes=[("", CONNECTS, MEDIUM)], each=[("-[fNnTCq]*[RLDW].*", OPENS_A_WAY, HIGH)],
         reads=[("-V|-Q|-G", "[^-].*")], wraps=wraps(1, looks="-G -Q -V", shell=True), asks="network"),
@@ -71,7 +71,7 @@ NETWORK: tuple[Program, ...] = (
         changes=[("", CONNECTS, MEDIUM)], writes=writes(operand="last"), asks="network"),
     program("sftp", options="-B -b -c -i -J -l -P -R -s -X", runs=SSH_RUNS + " -S -D", loads="-F",
         changes=[("", CONNECTS, MEDIUM)], asks="network"),
-    program("rrsync rsync", kinds="writes-last ordinary",
+    program("rrsync rsync", kinds="writes-last", ordinary="rsync",
         options="-@ -B -f -M -T --backup-dir --block-size --bwlimit --chmod --chown --compare-dest "
         "--copy-dest --exclude --exclude-from --files-from --filter --include --include-from --link-dest "
         "--log-file --max-size --min-size --partial-dir --password-file --port --remote-option --suffix "

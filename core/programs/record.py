@@ -81,7 +81,6 @@ class Kind(StrEnum):
     FROM_INPUT = "from-input"  # completes its command with what it reads
     RUNS_INPUT = "runs-input"  # without a command, runs what it reads
     BUILDS = "builds"  # `NAME=VALUE` sets a variable that recipes may run
-    ORDINARY = "ordinary"  # a usual value of an option or variable that names a program
     FAMILY = "family"  # names that begin with its name belong to programs of the same use
     VERSIONED = "versioned"  # its name may end with a version, as those of shells and interpreters
     # What a sandbox shows.
@@ -264,12 +263,14 @@ class Program:
     whose value names a file of code or settings.
 
     `changes`: effects of a call, unless it only `reads`. `always`: effects of each call; `each`: of each word
-    that the last pattern matches.
+    that the last pattern matches. `ordinary`: the names that are a usual value of an option or variable that
+    names a program, as written, so that one of them there is no finding.
     """
 
     names: tuple[str, ...]
     aliases: tuple[tuple[str, str], ...] = ()
     kinds: frozenset[Kind] = frozenset()
+    ordinary: frozenset[str] = frozenset()
     options: Takes = field(default_factory=takes)
     single: bool = False
     runs: tuple[tuple[str, str], ...] = ()
@@ -300,6 +301,7 @@ def program(
     *,
     aliases: str = "",
     kinds: str = "",
+    ordinary: str | Literal[True] = "",
     options: str = "",
     single: bool = False,
     runs: str = "",
@@ -318,7 +320,7 @@ def program(
 ) -> Program:
     """A record; words in a text stand for a set of names.
 
-    An alias stands for the first name, or with `alias=name` for that one.
+    An alias stands for the first name, or with `alias=name` for that one. `ordinary=True`: all of `names`.
     `options` need not repeat those that the other parts name. With `--name=start` in `runs`, only a value
     that begins with `start` is run, without the start.
     """
@@ -331,6 +333,7 @@ def program(
         names=tuple(names.split()),
         aliases=tuple(_pair(alias, names.split(maxsplit=1)[0]) for alias in aliases.split()),
         kinds=frozenset(Kind(kind) for kind in kinds.split()),
+        ordinary=_set(names if ordinary is True else ordinary),
         options=takes(" ".join([options, *sorted(named - known)])),
         single=single,
         runs=pairs,

@@ -70,3 +70,13 @@ def test_a_call_that_keeps_files_replaces_none(line: str):
 def test_a_version_behind_a_name_is_no_other_program():
     assert programs_in_line("cc-12 x.c").names == {("cc-12", "cc")}
     assert programs_in_line("mkfs.ext4 /dev/sda").names == {("mkfs.ext4",)}
+
+
+@pytest.mark.parametrize("name", ["rbash", "bash5", "BASH.exe", "gvim", "gtar", "star", "slogin", "rrsync"])
+def test_only_the_usual_names_are_usual_in_a_variable_that_names_a_program(name: str):
+    """Another name of the same program may be anyone's file."""
+    text = "Sets EDITOR, which decides what programs run"
+    assert (text, Risk.MEDIUM) in {
+        (one.text, one.risk) for one in findings_in_line(f"EDITOR={name} git commit", "command")
+    }
+    assert text not in {one.text for one in findings_in_line("EDITOR=bash git commit", "command")}

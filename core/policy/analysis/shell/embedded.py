@@ -1,7 +1,7 @@
 """Programs and shell lines embedded in options and in variables.
 
 `Embedded.line` is parsed like a line of its own. The option or variable itself is a finding too, unless it
-names one of the programs that are ordinary there (`Kind.ORDINARY`).
+names one of the programs that are ordinary there (`ORDINARY`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from core.models.tools import Risk
 from core.policy.analysis.shell.options import read_options
 from core.policy.analysis.shell.parser import Call, CommandFinding, Word
-from core.programs.catalog import common_name, program_of
+from core.programs.catalog import ORDINARY
 from core.programs.record import Kind, Program
 
 
@@ -106,9 +106,7 @@ def _is_ordinary(line: Word) -> bool:
     if not first:
         return True
     return (
-        line.known
-        and Kind.ORDINARY in program_of(common_name(re.split(r"[/\\]", first[0])[-1])).kinds
-        and not first[0].startswith((".", "/tmp"))
+        line.known and re.split(r"[/\\]", first[0])[-1] in ORDINARY and not first[0].startswith((".", "/tmp"))
     )
 
 
