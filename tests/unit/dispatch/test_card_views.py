@@ -199,6 +199,14 @@ async def test_requests_that_begin_to_wait_together_share_their_reads(rig: Rig, 
         assert card.body["moment"] == "on the card"
 
 
+async def test_a_later_request_shares_no_read_that_has_ended(rig: Rig, screen: Screen):
+    """What the earlier one saw may have changed before the later one was made."""
+    for _ in range(2):
+        rig.start("click_element", control_id="7")
+        assert (await view_of(rig, await waiting(rig))).picture is not None
+    assert sent(rig) == ["get_ui_tree", "screenshot"] * 2
+
+
 async def test_an_edited_request_has_a_view_of_its_own(rig: Rig, screen: Screen):
     call = rig.start("click_element", control_id="7")
     before = await card_of(rig)
