@@ -31,8 +31,9 @@ from core.service.console import API_VERSION, Event, api_methods
 from core.tasks import in_turns
 
 MAX_FRAME = 64 * 1024 * 1024
-PAGE = 500
-"""Members of a list that are encoded or validated at once. Ten thousand cells take 0.1 s."""
+PAGE = 100
+"""Members of a list that are encoded or validated at once. In a run of 1,000 devices the window stands for
+15 ms (median), with pages of 500 for 21 to 26 ms."""
 ID_BYTES = 8
 MAX_ID = 2**53 - 1
 
