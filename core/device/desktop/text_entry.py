@@ -165,17 +165,12 @@ class TextEntry:
         Raises:
             DeviceError: it is where no text goes (code `keyboard_elsewhere`).
         """
-        until = time.monotonic() + _MOVES_S
-        while True:
+        async for _ in _tries(_MOVES_S):
             focus = await self.desktop.keyboard()
-            try:
-                _check_takes_text(focus, window)
-            except DeviceError:
-                if time.monotonic() >= until:
-                    raise
-            else:
+            if (refusal := _refusal(focus, window)) is None:
                 return focus
-            await asyncio.sleep(_POLL_S)
+        assert refusal is not None
+        raise refusal
 
     async def _need_keys(self) -> None:
         if lack := await asyncio.to_thread(self.desktop.lack, "input"):
@@ -262,10 +257,8 @@ class TextEntry:
                 raise self._stopped(f"the keyboard went to {described(now) if now else 'no window'}")
             entry.window = now
         focus = await self._settled()
-        try:
-            _check_takes_text(focus, entry.window)
-        except DeviceError as error:
-            raise self._stopped(error.message[:1].lower() + error.message[1:]) from error
+        if (refusal := _refusal(focus, entry.window)) is not None:
+            raise self._stopped(refusal.message[:1].lower() + refusal.message[1:])
         entry.control = focus.control
 
     async def _settled(self) -> Focus:
@@ -290,10 +283,8 @@ class TextEntry:
         focus = await self._settled()
         if focus.control is None and focus.certainty == "untold":
             return None
-        try:
-            _check_takes_text(focus, self._entry.window)
-        except DeviceError as error:
-            raise self._stopped(error.message[:1].lower() + error.message[1:]) from error
+        if (refusal := _refusal(focus, self._entry.window)) is not None:
+            raise self._stopped(refusal.message[:1].lower() + refusal.message[1:])
         return focus.control
 
     async def _opened_by(self, key: str, control: Control) -> _Place | None:
@@ -412,17 +403,18 @@ def _takes_no_text(control: Control) -> str | None:
     return None if "editable" in control.states else _NO_TEXT.get(control.role)
 
 
-def _check_takes_text(focus: Focus, window: Window | None) -> None:
-    """Refuse text where keys are commands, or go nowhere."""
+def _refusal(focus: Focus, window: Window | None) -> DeviceError | None:
+    """Why no text is typed here: keys are commands, or go nowhere; None where a field takes them."""
     place = f" of {described(window)}" if window is not None else ""
     if focus.control is not None:
         control = focus.control
         if (what := _takes_no_text(control)) is not None:
-            raise _elsewhere(f"The keyboard is in {what}{_quoted(control)}{place}")
+            return _elsewhere(f"The keyboard is in {what}{_quoted(control)}{place}")
     elif focus.certainty == "nothing":
-        raise _elsewhere(f"The keyboard is in no field{place}; a menu may be open")
+        return _elsewhere(f"The keyboard is in no field{place}; a menu may be open")
     elif focus.certainty == "not searched":
-        raise _elsewhere(f"Which field{place} has the keyboard could not be read in time")
+        return _elsewhere(f"Which field{place} has the keyboard could not be read in time")
+    return None
 
 
 def _is_field(control: Control) -> bool:
