@@ -244,7 +244,7 @@ async def test_the_chooser_finds_runs_and_entries_by_keyboard(theme: Theme, tmp_
         page.press(KEYS.Key_O)
         QTest.keyClicks(chooser.search, "18,000")
         QTest.keyClick(chooser.search, KEYS.Key_Return)
-        await seen(lambda: page.run is None)
+        await seen(lambda: page.run is None and page.screen.reel is not None)
         assert page.seq == 18_000
 
 
