@@ -17,6 +17,7 @@ import rfc8785
 from core.broken_text import NOT_UNICODE, fault_words
 from core.errors import BadInput
 from core.json_walk import MOST_DIGITS, is_too_long
+from core.text import sentences
 
 # Characters. Larger arguments are rarely sent twice, and the keys stay in memory.
 _LONGEST_KEY = 4096
@@ -56,7 +57,9 @@ def canonical_bytes(value: Any) -> bytes:
     except UnicodeError as error:
         raise BadInput(f"This value has no canonical JSON form: {NOT_UNICODE}.") from error
     except (rfc8785.CanonicalizationError, RecursionError) as error:
-        raise BadInput(f"This value has no canonical JSON form: {error or type(error).__name__}") from error
+        raise BadInput(
+            sentences(f"This value has no canonical JSON form: {error or type(error).__name__}")
+        ) from error
 
 
 def encoded(value: Any) -> Encoded:

@@ -141,4 +141,4 @@ def _fits(pattern: re.Pattern[str] | str, text: str) -> bool:
 
 
 def _fail(at: int, what: str) -> NoReturn:
-    raise BadInput(f"Filter, column {at + 1}: {what}")
+    raise BadInput(f"Filter, column {at + 1}: {what}.")

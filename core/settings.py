@@ -13,6 +13,7 @@ from core.address import split_address
 from core.broken_text import fault_words
 from core.errors import BadInput, first_fault
 from core.files import write_atomic
+from core.text import sentences
 
 _LISTEN_LINE = re.compile(r"^[ \t]*listen[ \t]*=.*$", re.MULTILINE)
 
@@ -72,9 +73,9 @@ class Settings(BaseModel):
         except FileNotFoundError:
             return cls()
         except ValidationError as error:
-            raise BadInput(f"{path}: {first_fault(error)}") from error
+            raise BadInput(sentences(f"{path}: {first_fault(error)}")) from error
         except (OSError, ValueError, RecursionError) as error:
-            raise BadInput(f"{path} cannot be read: {fault_words(error)}") from error
+            raise BadInput(sentences(f"{path} cannot be read: {fault_words(error)}")) from error
 
 
 def set_listen(path: Path, address: str) -> None:

@@ -154,6 +154,11 @@ def sentences(*texts: str) -> str:
     return " ".join(text if _ENDED.search(text) else f"{text}." for text in kept if text)
 
 
+def clause(text: str) -> str:
+    """The text without its full stop, for the middle of a sentence."""
+    return text[:-1] if text.endswith(".") and not text.endswith("..") else text
+
+
 def _folded(text: str) -> str:
     """The text with each invisible non-ASCII character replaced by a NUL; offsets stay the same.
 

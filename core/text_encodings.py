@@ -110,10 +110,10 @@ def decoded(
     plain, _, marks = _MARKED.get(codec, (codec, b"", ()))
     if offset and (marks or codec.startswith(_STATEFUL)):
         way = f"name the byte order, such as {plain.replace('_', '-')}" if marks else "read it from byte 0"
-        raise BadInput(f"{encoding} cannot be read from the middle of {name}: {way}")
+        raise BadInput(f"{encoding} cannot be read from the middle of {name}: {way}.")
     if codec in ("utf_16", "utf_32") and data and not data.startswith(marks):
         order = f"{codec.replace('_', '-')}-le or {codec.replace('_', '-')}-be"
-        raise BadInput(f"{name} has no byte order mark, so {encoding} is ambiguous: name {order}")
+        raise BadInput(f"{name} has no byte order mark, so {encoding} is ambiguous: name {order}.")
     decoder = codecs.getincrementaldecoder(codec)("strict")
     try:
         text = decoder.decode(data, final=not cut)
@@ -126,13 +126,13 @@ def decoded(
             at += max(0, len(data) - len(error.object)) + error.start
         raise BadInput(
             f"{name} is not {_shown(codec)} text at byte {at}: "
-            'read it in the encoding that it has, or with encoding "base64"'
+            'read it in the encoding that it has, or with encoding "base64".'
         ) from error
     pending = decoder.getstate()[0] if cut else b""
     if pending and not text:
         raise BadInput(
             f"max_bytes ({len(data)}) ends inside the first character of this part of {name}; "
-            "8 always hold one"
+            "8 always hold one."
         )
     return text, len(data) - len(pending)
 

@@ -111,10 +111,10 @@ class PendingBinaryFrames:
     def _named(self, sha256: Any, used: set[str]) -> _BinaryFrame:
         held = self._held.get(sha256) if isinstance(sha256, str) else None
         if held is None:
-            raise DeviceError("a result names bytes that never came", ErrorCode.BAD_RESULT)
+            raise DeviceError("a result names bytes that never came.", ErrorCode.BAD_RESULT)
         used.add(sha256)
         # A reference takes about 80 bytes: without a bound, a frame full of them could expand to terabytes.
         self._named_bytes += len(held.data)
         if self._named_bytes > self._limits.held_bytes:
-            raise DeviceError("a result names the same bytes too often", ErrorCode.BAD_RESULT)
+            raise DeviceError("a result names the same bytes too often.", ErrorCode.BAD_RESULT)
         return held

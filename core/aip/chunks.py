@@ -13,6 +13,7 @@ import struct
 from dataclasses import dataclass, field
 
 from core.errors import DeviceError, ErrorCode
+from core.text import sentences
 
 # A JSON text never begins with this byte, and the frame of a blob with a zero byte.
 CHUNK_MARK = b"\x01"
@@ -88,7 +89,7 @@ class FrameAssembler:
         if len(data) < LEAST_PART and offset + len(data) < total:
             raise _misfit(f"it has {len(data)} bytes, and is not the last")
         if self.bytes_held + len(data) > self._most_held:
-            raise DeviceError("Too many bytes of incomplete frames", ErrorCode.TOO_LARGE)
+            raise DeviceError("Too many bytes of incomplete frames.", ErrorCode.TOO_LARGE)
         frame.data += data
         self.bytes_held += len(data)
         if frame.is_whole:
@@ -100,7 +101,7 @@ class FrameAssembler:
             raise _misfit(f"stream {stream} begins a second time")
         if total > self._most_frame:
             raise DeviceError(
-                f"A frame has at most {self._most_frame} bytes, not {total}", ErrorCode.TOO_LARGE
+                f"A frame has at most {self._most_frame} bytes, not {total}.", ErrorCode.TOO_LARGE
             )
         if len(self.open) >= MOST_STREAMS:
             raise _misfit(f"{MOST_STREAMS} frames are incomplete already")
@@ -122,4 +123,4 @@ class FrameAssembler:
 
 
 def _misfit(why: str) -> DeviceError:
-    return DeviceError(f"A part of a frame does not fit: {why}", ErrorCode.PROTOCOL_ERROR)
+    return DeviceError(sentences(f"A part of a frame does not fit: {why}"), ErrorCode.PROTOCOL_ERROR)

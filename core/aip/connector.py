@@ -58,7 +58,7 @@ class DialAddress:
         """
         check_url(self.url)
         if urlsplit(self.url).scheme == "wss" and not self.fingerprint:
-            raise BadInput(f"{self.name} is dialled with TLS, so its certificate's fingerprint is needed")
+            raise BadInput(f"{self.name} is dialled with TLS, so its certificate's fingerprint is needed.")
 
     @property
     def shown(self) -> str:
@@ -95,7 +95,7 @@ async def dial(
             await reject(connection, error)
             raise
         except ConnectionClosed:
-            raise DeviceError(f"{address.name} closed the link before it registered") from None
+            raise DeviceError(f"{address.name} closed the link before it registered.") from None
         link = DeviceLink(
             connection,
             address.name,

@@ -66,7 +66,7 @@ from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
 from core.log import Logger
 from core.tasks import TaskGroupOwner
-from core.text import escape_hidden, shorten_middle
+from core.text import escape_hidden, sentences, shorten_middle
 from core.token_bucket import TokenBucket
 
 
@@ -160,7 +160,7 @@ class RequestQueue:
         if self.waiting >= self._limits.queue_most:
             raise Refused(
                 f"{self.waiting} commands wait for {name} already, which takes one at a time; "
-                "nothing was sent",
+                "nothing was sent.",
                 ErrorCode.TIMEOUT,
             )
         self.waiting += 1
@@ -170,7 +170,7 @@ class RequestQueue:
         except TimeoutError:
             raise Refused(
                 f"{name} takes one command at a time and was busy for {self._limits.queue_s:g} s; "
-                "nothing was sent",
+                "nothing was sent.",
                 ErrorCode.TIMEOUT,
             ) from None
         finally:
@@ -402,7 +402,7 @@ class DeviceLink:
         frame = command_frame(commands, self.agent_name, self.session_id, response_id, terms)
         if len(frame) > self._limits.max_outgoing_bytes:
             raise BadInput(
-                f"The command frame has {len(frame)} bytes; a device takes {self._limits.max_outgoing_bytes}",
+                f"The command frame has {len(frame)} bytes; at most {self._limits.max_outgoing_bytes}.",
                 ErrorCode.TOO_LARGE,
             )
         call_ids = [command.call_id for command in commands]
@@ -447,20 +447,20 @@ class DeviceLink:
                 return await pending.answer
         except FrameAbandoned:
             raise DeviceError(
-                f"It was cancelled before {self.name} had the whole command; nothing was run",
+                f"It was cancelled before {self.name} had the whole command; nothing was run.",
                 ErrorCode.CANCELLED,
             ) from None
         except TimeoutError:
             if not sent and self._sender.chunked:
                 raise Refused(
-                    f"{self.name} did not take the whole command in time; nothing was run", ErrorCode.TIMEOUT
+                    f"{self.name} did not take the whole command in time; nothing was run.", ErrorCode.TIMEOUT
                 ) from None
             raise DeviceError(
-                f"{self.name} did not answer within {timeout:g} s", ErrorCode.OUTCOME_UNKNOWN
+                f"{self.name} did not answer within {timeout:g} s.", ErrorCode.OUTCOME_UNKNOWN
             ) from None
         except ConnectionClosed:
             # Part of the frame may have been sent, so the device may have seen the command.
-            raise LinkLost(f"The link to {self.name} was lost while sending") from None
+            raise LinkLost(f"The link to {self.name} was lost while sending.") from None
         finally:
             self._waits.pop(response_id, None)
             self._answers.leave(response_id, pending)
@@ -481,7 +481,7 @@ class DeviceLink:
     def _check_open(self) -> None:
         if not self.is_open:
             why = self._ended or self._close_reason or "its link is closing"
-            raise DeviceError(f"{self.name} is offline: {why}")
+            raise DeviceError(sentences(f"{self.name} is offline: {why}"))
 
     async def cancel(self, call_id: str) -> bool:
         """Ask the device to stop the command with this call id; the command's result is then `cancelled`.
@@ -516,7 +516,7 @@ class DeviceLink:
                 does not answer for each call.
         """
         if FEATURE_RECALL not in self.features:
-            raise DeviceError(f"{self.name} keeps no results", ErrorCode.PROTOCOL_ERROR)
+            raise DeviceError(f"{self.name} keeps no results.", ErrorCode.PROTOCOL_ERROR)
         ask = Command(
             tool_name=RECALL_COMMAND, tool_type="data_collection", parameters={"call_ids": list(call_ids)}
         )
@@ -547,7 +547,7 @@ class DeviceLink:
                 refuses this one, with its reason.
         """
         if FEATURE_NEXT_PIN not in self.features:
-            raise DeviceError(f"{self.name} takes no certificate over its link", ErrorCode.PROTOCOL_ERROR)
+            raise DeviceError(f"{self.name} takes no certificate over its link.", ErrorCode.PROTOCOL_ERROR)
         ask = Command(
             tool_name=NEXT_PIN_COMMAND, tool_type="data_collection", parameters=pin.model_dump(mode="json")
         )

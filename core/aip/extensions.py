@@ -267,12 +267,12 @@ def unpack_blob(frame: bytes) -> tuple[Blob, bytes]:
     """
     size = int.from_bytes(frame[:_HEAD_BYTES], "big")
     if not 0 < size <= _MOST_HEAD or len(frame) < _HEAD_BYTES + size:
-        raise DeviceError("Not a blob frame: its head does not fit", ErrorCode.PROTOCOL_ERROR)
+        raise DeviceError("Not a blob frame: its head does not fit.", ErrorCode.PROTOCOL_ERROR)
     try:
         head = Blob.model_validate(json.loads(frame[_HEAD_BYTES : _HEAD_BYTES + size]))
     except (ValueError, RecursionError, ValidationError) as error:
-        raise DeviceError("Not a blob frame: its head cannot be read", ErrorCode.PROTOCOL_ERROR) from error
+        raise DeviceError("Not a blob frame: its head cannot be read.", ErrorCode.PROTOCOL_ERROR) from error
     data = frame[_HEAD_BYTES + size :]
     if hashlib.sha256(data).hexdigest() != head.sha256:
-        raise DeviceError("A blob's bytes are not those of its digest", ErrorCode.PROTOCOL_ERROR)
+        raise DeviceError("A blob's bytes are not those of its digest.", ErrorCode.PROTOCOL_ERROR)
     return head, data

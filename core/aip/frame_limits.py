@@ -39,18 +39,18 @@ def check_frame_parts(data: bytes) -> None:
         data = data.translate(None, _ALL_ELSE).replace(b'""', b"")
     if data.count(b'"') > 2 * _MOST_TEXTS:
         raise DeviceError(
-            f"Not an AIP frame: it holds more than {_MOST_TEXTS:,} texts beside much else",
+            f"Not an AIP frame: it holds more than {_MOST_TEXTS:,} texts beside much else.",
             ErrorCode.PROTOCOL_ERROR,
         )
     outside = b"".join(data.split(b'"')[::2])
     if len(outside) > MOST_OUTSIDE:
         raise DeviceError(
-            f"Not an AIP frame: it holds more than {MOST_OUTSIDE:,} bytes outside of its texts",
+            f"Not an AIP frame: it holds more than {MOST_OUTSIDE:,} bytes outside of its texts.",
             ErrorCode.PROTOCOL_ERROR,
         )
     if _parts(outside) > MOST_PARTS:
         raise DeviceError(
-            f"Not an AIP frame: it holds more than {MOST_PARTS:,} values, names, lists and objects",
+            f"Not an AIP frame: it holds more than {MOST_PARTS:,} values, names, lists and objects.",
             ErrorCode.PROTOCOL_ERROR,
         )
 

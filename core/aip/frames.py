@@ -31,6 +31,7 @@ from core.errors import DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
 from core.ids import new_uuid, now_stamp
 from core.json_walk import refuse_constant
 from core.next_steps import DENIED_BY_PEER
+from core.text import sentences
 
 _CODES = frozenset(ErrorCode)
 
@@ -174,7 +175,7 @@ def refuse_nan(data: bytes) -> None:
     try:
         json.loads(mended_json(data), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise DeviceError(f"Not an AIP frame: {error}", ErrorCode.PROTOCOL_ERROR) from error
+        raise DeviceError(sentences(f"Not an AIP frame: {error}"), ErrorCode.PROTOCOL_ERROR) from error
 
 
 def heartbeat_of(

@@ -81,7 +81,7 @@ class DeviceLinkServer:
             BadInput: the host is not loopback and there is no TLS identity, or the identity cannot be used.
         """
         if identity is None and not is_loopback(host):
-            raise BadInput(f"Links from other computers are encrypted; listening on {host} needs TLS")
+            raise BadInput(f"Links from other computers are encrypted; listening on {host} needs TLS.")
         self._identity = identity
         self._events = events
         secure = server_context(identity) if identity is not None else None
@@ -182,14 +182,14 @@ class DeviceLinkServer:
         returns = self._returns.setdefault(name, TokenBucket(limits.returns_burst, limits.returns_per_s))
         if not returns.spend():
             raise Refused(
-                "it comes back too often",
+                "it comes back too often.",
                 ErrorCode.DENIED_BY_POLICY,
                 "See why its link ends again and again; it is let in again a while later.",
             )
         while (holder := self._links.get(name)) is not None:
             if holder.is_open and await holder.is_alive(self._limits.takeover_s):
                 raise Refused(
-                    f"client_id {name!r} is already registered",
+                    f"client_id {name!r} is already registered.",
                     ErrorCode.DENIED_BY_POLICY,
                     "End the other client of this name, or pair this one under a name of its own.",
                 )
@@ -198,7 +198,7 @@ class DeviceLinkServer:
                 del self._links[name]
                 await holder.close(CAME_BACK)
         if self._gate.closed:
-            raise DeviceError("The console ends", ErrorCode.DEVICE_OFFLINE)
+            raise DeviceError("The console ends.", ErrorCode.DEVICE_OFFLINE)
         link = DeviceLink(
             connection,
             name,

@@ -17,6 +17,7 @@ from core.aip.frame_limits import check_frame_parts
 from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode, first_fault
 from core.models.tools import ToolType
+from core.text import sentences
 
 
 class ResultStatus(StrEnum):
@@ -185,5 +186,5 @@ def _validated(model: type[Message], data: str | bytes) -> Message:
         return model.model_validate_json(data)
     except ValidationError as error:
         raise DeviceError(
-            f"Not an AIP frame: {first_fault(error, 'frame')}", ErrorCode.PROTOCOL_ERROR
+            sentences(f"Not an AIP frame: {first_fault(error, 'frame')}"), ErrorCode.PROTOCOL_ERROR
         ) from error

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput
+from core.text import sentences
 
 _MARK = "qd1"
 _CHECK_DIGITS = 8
@@ -67,22 +68,22 @@ def decode_pairing(text: str) -> Pairing:
     """
     packed = "".join(text.split())
     if not packed:
-        raise BadInput("The pairing string is empty")
+        raise BadInput("The pairing string is empty.")
     if len(packed) > _LONGEST:
-        raise BadInput(f"A pairing string has at most {_LONGEST} characters")
+        raise BadInput(f"A pairing string has at most {_LONGEST} characters.")
     if not packed.isascii():
-        raise BadInput("The pairing string has characters that do not belong in it")
+        raise BadInput("The pairing string has characters that do not belong in it.")
     parts = packed.split(".")
     if parts[0] != _MARK:
         raise BadInput(f"A pairing string begins with {_MARK}. (is the whole line there?)")
     if len(parts) != 3 or len(parts[2]) != _CHECK_DIGITS:
-        raise BadInput("The pairing string is not complete: its end is missing")
+        raise BadInput("The pairing string is not complete: its end is missing.")
     try:
         data = base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise BadInput("The pairing string has characters that do not belong in it") from None
+        raise BadInput("The pairing string has characters that do not belong in it.") from None
     if not hmac.compare_digest(_check_of(data).encode(), parts[2].lower().encode()):
-        raise BadInput("The pairing string was altered or cut on its way; copy it again")
+        raise BadInput("The pairing string was altered or cut on its way; copy it again.")
     return _read(data)
 
 
@@ -122,7 +123,7 @@ def at_host(url: str, host: str) -> str:
     parts = urlsplit(url)
     name = host.strip().removeprefix("[").removesuffix("]")
     if not re.fullmatch(r"[A-Za-z0-9._:-]{1,253}", name):
-        raise BadInput(f"{host[:80]!r} is not the name or the number of a host")
+        raise BadInput(f"{host[:80]!r} is not the name or the number of a host.")
     shown = f"[{name}]" if ":" in name else name
     changed = parts._replace(netloc=f"{shown}:{parts.port}" if parts.port else shown).geturl()
     check_url(changed)
@@ -140,26 +141,26 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise BadInput(f"This is not an address: {error}") from None
+        raise BadInput(sentences(f"This is not an address: {error}")) from None
     if parts.scheme not in {"ws", "wss"} or not host or port == 0:
-        raise BadInput("A link's address begins with ws:// or wss:// and names a host")
+        raise BadInput("A link's address begins with ws:// or wss:// and names a host.")
     if parts.fragment or "@" in parts.netloc:
-        raise BadInput("A link's address has no # and no user name in it; its token is given apart from it")
+        raise BadInput("A link's address has no # and no user name in it; its token is given apart from it.")
     if parts.scheme == "ws" and not is_loopback(host):
         raise BadInput(
             f"ws:// is not encrypted and is only used on one computer; {host} is another one. "
-            "Use wss:// with the fingerprint of its certificate (its pairing string has both)"
+            "Use wss:// with the fingerprint of its certificate (its pairing string has both)."
         )
 
 
 def _check(pairing: Pairing) -> None:
     check_url(pairing.url)
     if not pairing.name.strip() or len(pairing.name) > _LONGEST_NAME or not pairing.name.isprintable():
-        raise BadInput("The pairing string names no device")
+        raise BadInput("The pairing string names no device.")
     if not TOKEN.fullmatch(pairing.token):
-        raise BadInput("The token of the pairing string is none")
+        raise BadInput("The token of the pairing string is none.")
     if pairing.fingerprint and not FINGERPRINT.fullmatch(pairing.fingerprint):
-        raise BadInput("The fingerprint is not a SHA-256 in hexadecimal")
+        raise BadInput("The fingerprint is not a SHA-256 in hexadecimal.")
 
 
 def _check_of(data: bytes) -> str:
@@ -170,12 +171,12 @@ def _read(data: bytes) -> Pairing:
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError):
-        raise BadInput("The pairing string holds no pairing") from None
+        raise BadInput("The pairing string holds no pairing.") from None
     if not isinstance(fields, dict):
-        raise BadInput("The pairing string holds no pairing")
+        raise BadInput("The pairing string holds no pairing.")
     parts = [fields.get(key) for key in ("u", "n", "t", "f")]
     if not all(isinstance(part, str) for part in parts):
-        raise BadInput("The pairing string holds no pairing")
+        raise BadInput("The pairing string holds no pairing.")
     url, name, token, fingerprint = (str(part) for part in parts)
     pairing = Pairing(url, name, token, fingerprint)
     _check(pairing)

@@ -20,7 +20,7 @@ from core.aip.streamed_output import OutputMissing, StreamedOutput, streamed_fie
 from core.broken_text import mended_json
 from core.errors import DeviceError, ErrorCode
 from core.log import Logger
-from core.text import shorten_middle
+from core.text import clause, sentences, shorten_middle
 
 log = Logger(__name__)
 
@@ -125,7 +125,7 @@ class PendingRequests:
         for pending in self._pending.values():
             self._fail(
                 pending,
-                LinkLost(f"The link to {self._name} was lost: {reason}; the command may have run"),
+                LinkLost(f"The link to {self._name} was lost: {reason}; the command may have run."),
             )
 
     def take(self, message: ClientMessage, data: bytes) -> bool:
@@ -144,7 +144,10 @@ class PendingRequests:
         if pending is None:
             self._late(response_id, results, wrong or "")
         elif wrong is not None:
-            self._fail(pending, DeviceError(f"{self._name} answered wrongly: {wrong}", ErrorCode.BAD_RESULT))
+            self._fail(
+                pending,
+                DeviceError(sentences(f"{self._name} answered wrongly: {wrong}"), ErrorCode.BAD_RESULT),
+            )
         elif not pending.answer.done():
             pending.answer.set_result(results)
         return True
@@ -173,7 +176,7 @@ class PendingRequests:
     ) -> None:
         log.warning("output missing in an answer", device=self._name, reason=missing.message)
         if pending is not None:
-            words = f"The answer of {self._name} came without all of its output ({missing.message})"
+            words = f"The answer of {self._name} came without all of its output ({clause(missing.message)})"
             self._fail(pending, OutputMissing(words))
             return
         given_up = self._given_up.pop(response_id)

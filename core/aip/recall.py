@@ -41,7 +41,7 @@ def read_recalled(device: str, call_ids: Sequence[str], answer: Result) -> dict[
     try:
         return {call_id: RecalledResult.model_validate(results.get(call_id)) for call_id in call_ids}
     except ValidationError:
-        raise DeviceError(f"{device} says nothing of its calls", ErrorCode.BAD_RESULT) from None
+        raise DeviceError(f"{device} says nothing of its calls.", ErrorCode.BAD_RESULT) from None
 
 
 def not_asked_for(call_ids: Iterable[str], answer: Result) -> str:

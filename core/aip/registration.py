@@ -44,20 +44,22 @@ async def read_registration(
         async with asyncio.timeout(limits.register_s):
             frame = await connection.recv(decode=False)
     except TimeoutError:
-        raise DeviceError(f"No registration came within {limits.register_s:g} s", ErrorCode.TIMEOUT) from None
+        raise DeviceError(
+            f"No registration came within {limits.register_s:g} s.", ErrorCode.TIMEOUT
+        ) from None
     if len(frame) > limits.register_bytes:
-        raise BadInput(f"A registration has at most {limits.register_bytes} bytes", ErrorCode.TOO_LARGE)
+        raise BadInput(f"A registration has at most {limits.register_bytes} bytes.", ErrorCode.TOO_LARGE)
     hello = read_client_frame(frame)
     if hello.type != "register":
-        raise DeviceError(f"The first frame must be register, not {hello.type}", ErrorCode.PROTOCOL_ERROR)
+        raise DeviceError(f"The first frame must be register, not {hello.type}.", ErrorCode.PROTOCOL_ERROR)
     if hello.client_type == "constellation":
-        raise BadInput("The role constellation is not served here")
+        raise BadInput("The role constellation is not served here.")
     if not hello.client_id:
-        raise BadInput("A registration needs a client_id")
+        raise BadInput("A registration needs a client_id.")
     if not hmac.compare_digest(
         hello.client_id.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass")
     ):
-        raise BadInput(f"{WRONG_NAME}{CLAIMS}'{_claimed(hello.client_id)}'")
+        raise BadInput(f"{WRONG_NAME}{CLAIMS}'{_claimed(hello.client_id)}'.")
     return hello
 
 

@@ -22,6 +22,7 @@ from core.aip.pending_requests import LinkLost
 from core.aip.streamed_output import OutputMissing
 from core.errors import DeviceError, ErrorCode
 from core.log import Logger
+from core.text import clause, sentences
 
 log = Logger(__name__)
 
@@ -89,7 +90,7 @@ class ResumableLink:
         """
         link = self._link
         if link is None:
-            raise DeviceError(f"{self.name} is offline: {self._why_not}")
+            raise DeviceError(sentences(f"{self.name} is offline: {self._why_not}"))
         loop = asyncio.get_running_loop()
         began = loop.time()
         deadline = began + timeout
@@ -127,11 +128,11 @@ class ResumableLink:
                 if error.code is ErrorCode.DEVICE_OFFLINE:
                     link = await self._next_link(link, deadline, lost)
                     continue
-                raise LinkLost(f"{lost.message}; asked again: {error.message}") from error
+                raise LinkLost(f"{clause(lost.message)}; asked again: {error.message}") from error
             if not any(answer.state == "running" for answer in answers.values()):
                 return answers
             if loop.time() + pause >= deadline:
-                raise LinkLost(f"{lost.message}; it still ran when the time was over")
+                raise LinkLost(f"{clause(lost.message)}; it still ran when the time was over.")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -174,7 +175,7 @@ class ResumableLink:
             except ValidationError:
                 result = None
             if result is None or result.call_id != call_id:
-                raise DeviceError(f"{self.name} kept no result for {call_id}", ErrorCode.BAD_RESULT)
+                raise DeviceError(f"{self.name} kept no result for {call_id}.", ErrorCode.BAD_RESULT)
             results.append(result)
         return results
 
@@ -185,7 +186,7 @@ class ResumableLink:
         if isinstance(lost, LinkLost) and answer.never_ran(age_s, action=command.tool_type == "action"):
             words = f"{self.name} was lost before it saw the command; nothing was run"
             return DeviceError(words, ErrorCode.DEVICE_OFFLINE)
-        return LinkLost(f"{lost.message}; {self.name} knows nothing of it, or no longer")
+        return LinkLost(f"{clause(lost.message)}; {self.name} knows nothing of it, or no longer.")
 
     async def cancel(self, call_id: str) -> bool:
         """Ask the device to stop a command, even if it was sent over an earlier link."""

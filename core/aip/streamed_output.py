@@ -121,7 +121,7 @@ class StreamedOutput:
         for streamed in fields:
             place = (streamed.result, streamed.field)
             if streamed.result >= len(results) or place in done:
-                raise OutputMissing("it names a field that the results do not have")
+                raise OutputMissing("it names a field that the results do not have.")
             done.add(place)
             result = results[streamed.result]
             text = self._whole(streamed, result)
@@ -134,16 +134,16 @@ class StreamedOutput:
         call = self._calls.get(result.call_id or "")
         rest = result.result.get(streamed.field) if isinstance(result.result, dict) else None
         if call is None or not isinstance(rest, str):
-            raise OutputMissing("it names output of which nothing is kept")
+            raise OutputMissing("it names output of which nothing is kept.")
         if call.given_up:
             raise OutputMissing(call.given_up)
         data = _joined(streamed.spans, call.streams.get(streamed.field, _Stream()), rest.encode())
         if hashlib.sha256(data).hexdigest() != streamed.sha256:
-            raise OutputMissing(f"its {streamed.field} is not what came as progress")
+            raise OutputMissing(f"its {streamed.field} is not what came as progress.")
         try:
             return data.decode()
         except UnicodeDecodeError:
-            raise OutputMissing(f"its {streamed.field} is no text") from None
+            raise OutputMissing(f"its {streamed.field} is no text.") from None
 
     def _give_up(self, call: _Call, why: str) -> None:
         call.given_up = why
@@ -165,7 +165,7 @@ def _joined(spans: Sequence[Span], stream: _Stream, rest: bytes) -> bytearray:
         gap = first - len(whole)
         part = stream.part((first, end))
         if part is None or gap < 0 or end <= first or used + gap > len(rest):
-            raise OutputMissing("it names output that did not come")
+            raise OutputMissing("it names output that did not come.")
         whole += rest[used : used + gap]
         whole += part
         used += gap
@@ -185,4 +185,4 @@ def streamed_fields(metadata: dict[str, Any] | None) -> list[StreamedField]:
     try:
         return _FIELDS.validate_python(told)
     except ValidationError:
-        raise OutputMissing("what it says of its streamed output cannot be read") from None
+        raise OutputMissing("what it says of its streamed output cannot be read.") from None

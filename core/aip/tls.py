@@ -17,6 +17,7 @@ from typing import Any
 
 from core.errors import BadInput
 from core.files import create_new, sync_folder
+from core.text import sentences
 
 CERTIFICATE = "link-certificate.pem"
 KEY = "link-key.pem"
@@ -56,17 +57,19 @@ def load_or_make_identity(folder: Path, name: str = "quarterdeck") -> Identity:
             _fresh(key).replace(key)
             sync_folder(folder)
     except OSError as error:
-        raise BadInput(f"No link certificate can be made in {folder}: {error.strerror or error}") from error
+        raise BadInput(
+            sentences(f"No link certificate can be made in {folder}: {error.strerror or error}")
+        ) from error
     try:
         der = ssl.PEM_cert_to_DER_cert(_first_in(certificate.read_text("ascii")))
         mode = key.stat().st_mode
     except (OSError, ValueError) as error:
         raise BadInput(
             f"The link certificate in {folder} cannot be read: {error}. Put {CERTIFICATE} and {KEY} back, or "
-            "remove both and pair every device anew"
+            "remove both and pair every device anew."
         ) from error
     if os.name == "posix" and mode & 0o077:
-        raise BadInput(f"The key {key} may be read by others; make it private (chmod 600) or remove it")
+        raise BadInput(f"The key {key} may be read by others; make it private (chmod 600) or remove it.")
     return Identity(certificate, key, fingerprint_of(der))
 
 
@@ -168,12 +171,14 @@ def show_identity(context: ssl.SSLContext, identity: Identity) -> None:
 
     def passphrase() -> str:
         # Without this callback OpenSSL would block the whole process and ask on the terminal.
-        raise BadInput(f"The key {identity.key} needs a passphrase; a key without one is wanted (mode 600)")
+        raise BadInput(f"The key {identity.key} needs a passphrase; a key without one is wanted (mode 600).")
 
     try:
         context.load_cert_chain(identity.certificate, identity.key, passphrase)
     except (OSError, ssl.SSLError) as error:
-        raise BadInput(f"The link certificate {identity.certificate} cannot be used: {error}") from error
+        raise BadInput(
+            sentences(f"The link certificate {identity.certificate} cannot be used: {error}")
+        ) from error
 
 
 def pinned_client_context(*fingerprints: str) -> ssl.SSLContext:
@@ -187,7 +192,7 @@ def pinned_client_context(*fingerprints: str) -> ssl.SSLContext:
     """
     pins = [fingerprint.replace(":", "").lower() for fingerprint in fingerprints]
     if not pins or any(len(pin) != 64 or not set(pin) <= _HEX for pin in pins):
-        raise BadInput("A fingerprint is a SHA-256 in hexadecimal, 64 digits")
+        raise BadInput("A fingerprint is a SHA-256 in hexadecimal, 64 digits.")
 
     def check(der: bytes | None) -> None:
         seen = fingerprint_of(der or b"")

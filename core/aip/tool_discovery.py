@@ -19,6 +19,7 @@ from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.errors import DeviceError, ErrorCode, first_fault
 from core.log import Logger
 from core.models.tools import ToolType
+from core.text import sentences
 
 if TYPE_CHECKING:
     from core.aip.device_link import DeviceLink
@@ -57,16 +58,16 @@ async def list_tools(
     ask = Command(tool_name="list_tools", tool_type=tool_type, parameters=parameters)
     [result] = await link.send_commands([ask], timeout)
     if result.status is not ResultStatus.SUCCESS:
-        raise DeviceError(f"It would not list its tools: {result.error}", ErrorCode.PROTOCOL_ERROR)
+        raise DeviceError(sentences(f"It would not list its tools: {result.error}"), ErrorCode.PROTOCOL_ERROR)
     # A stock device sends an empty list as null.
     rows = [] if result.result is None else result.result
     if not isinstance(rows, list) or len(rows) > _MOST_TOOLS:
-        raise DeviceError("Its list of tools is malformed", ErrorCode.PROTOCOL_ERROR)
+        raise DeviceError("Its list of tools is malformed.", ErrorCode.PROTOCOL_ERROR)
     try:
         return [ToolInfo.model_validate(row) for row in rows]
     except ValidationError as error:
         raise DeviceError(
-            f"A tool in its list is malformed: {first_fault(error)}", ErrorCode.PROTOCOL_ERROR
+            sentences(f"A tool in its list is malformed: {first_fault(error)}"), ErrorCode.PROTOCOL_ERROR
         ) from error
 
 
@@ -98,7 +99,7 @@ async def probe_agents(
         link.agent_name = addressed
     raise DeviceError(
         f"{link.name} answers for none of the agents {', '.join(candidates)}: "
-        "it has no such agent, or the MCP server of that agent is not running there",
+        "it has no such agent, or the MCP server of that agent is not running there.",
         ErrorCode.PROTOCOL_ERROR,
     )
 
@@ -174,6 +175,6 @@ class _Search:
 
     def _still_at_work(self) -> DeviceError:
         return DeviceError(
-            f"{self._link.name} is silent for {self._search_s:g} s: it is still at work, or it hangs",
+            f"{self._link.name} is silent for {self._search_s:g} s: it is still at work, or it hangs.",
             ErrorCode.TIMEOUT,
         )

@@ -26,6 +26,7 @@ from core.home import OPERATOR_NAME
 from core.log import Logger
 from core.policy.grants import SignedGrant
 from core.statements import SignedStatement, verify_signature
+from core.text import sentences
 
 log = Logger(__name__)
 
@@ -74,7 +75,7 @@ def read_copy(path: Path) -> list[Operator] | None:
     try:
         return None if text is None else _OPERATORS.validate_json(text)
     except ValidationError as error:
-        raise BadInput(f"{path} is not as it was written: {first_fault(error)}") from error
+        raise BadInput(sentences(f"{path} is not as it was written: {first_fault(error)}")) from error
 
 
 class Operators:
@@ -106,7 +107,7 @@ class Operators:
                     ignored += self._restore_removal(entry, holds)
         except (ValidationError, KeyError, TypeError) as error:
             raise JournalCorrupt(
-                f"The journal's entries about operators cannot be read: {first_fault(error)}"
+                sentences(f"The journal's entries about operators cannot be read: {first_fault(error)}")
             ) from error
         return [*ignored, *self._compare_copy()]
 

@@ -18,7 +18,7 @@ from core.audit.entries import Entry, NewEntry
 from core.broken_text import NOT_UNICODE, fault_words
 from core.canonical_json import canonical_bytes, decoded, is_plain, plain_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
-from core.text import shorten_middle
+from core.text import sentences, shorten_middle
 
 MAX_ENTRY_BYTES = 8 * 1024 * 1024
 _SEQ = b',"seq":0,"status":'
@@ -131,6 +131,6 @@ def _body(body: dict[str, Any]) -> bytes:
         # Encodes as the fast path does; what is encoded already is read back, since it has one form only.
         data = to_jsonable_python(body, fallback=decoded)
     except (PydanticSerializationError, ValueError) as error:
-        raise BadInput(f"The body of an entry is not JSON data: {fault_words(error)}") from error
+        raise BadInput(sentences(f"The body of an entry is not JSON data: {fault_words(error)}")) from error
     is_plain(data)
     return canonical_bytes(data)

@@ -97,7 +97,7 @@ class Event:
         """
         types = {rule.key: rule.types for rule in cls._rules}
         if faults := [key for key in keys if key not in body or not isinstance(body[key], types[key])]:
-            raise BadInput(f"{', '.join(faults)} missing or of another type in an entry {cls.kind}")
+            raise BadInput(f"{', '.join(faults)} missing or of another type in an entry {cls.kind}.")
         return cls.read(body)
 
 

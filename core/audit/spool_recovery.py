@@ -34,6 +34,7 @@ from core.audit.writer import GROUP_ENTRIES
 from core.errors import JournalCorrupt, JournalUnavailable
 from core.files import create_new, sync_folder
 from core.ids import now_utc
+from core.text import sentences
 
 
 def check_recoverable(database: Path, key: Ed25519PublicKey) -> None:
@@ -61,7 +62,7 @@ def check_recoverable(database: Path, key: Ed25519PublicKey) -> None:
         refused = error if isinstance(error, JournalCorrupt) else journal_error(error, database)
         if damage and isinstance(refused, JournalCorrupt) and damage not in refused.message:
             # A database restored from a part of its log may be inconsistent: name the log's damage too.
-            refused = JournalCorrupt(f"{refused.message} ({damage})")
+            refused = JournalCorrupt(sentences(refused.message, damage))
         raise refused from error
 
 

@@ -18,6 +18,7 @@ from core.batch.yaml_reader import DEEPEST, Fault, Node, Place, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput, ErrorCode
 from core.models.device_filter import parse_filter
+from core.text import sentences
 
 LARGEST = 1024 * 1024
 """Maximum size of a batch file, in bytes of UTF-8."""
@@ -35,10 +36,10 @@ def read_batch(text: str, origin: str) -> Batch:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise BadInput(f"{origin}:1:1: the text is not Unicode: {error.reason}") from error
+        raise BadInput(sentences(f"{origin}:1:1: the text is not Unicode: {error.reason}")) from error
     if size > LARGEST:
         raise BadInput(
-            f"{origin}:1:1: the file has {size:,} bytes; allowed are {LARGEST:,}", ErrorCode.TOO_LARGE
+            f"{origin}:1:1: the file has {size:,} bytes; allowed are {LARGEST:,}.", ErrorCode.TOO_LARGE
         )
     node, faults = read_document(text.removeprefix("\ufeff"))
     if node is not None:

@@ -37,6 +37,7 @@ from core.batch.step_values import filled, unfit_for_arguments
 from core.errors import BadInput
 from core.models.device_filter import os_word
 from core.models.devices import Device
+from core.text import sentences
 
 LONGEST = 2_000
 """Most characters of an expression."""
@@ -224,7 +225,7 @@ class Expression:
             return _json_of(answer)
         except (TooCostly, RuntimeError, ValueError) as error:
             if self.secret:
-                raise ExpressionError("it cannot be evaluated; the reason may hold a secret") from None
+                raise ExpressionError("it cannot be evaluated; the reason may hold a secret.") from None
             raise ExpressionError(self._why_not(str(error), context)) from None
 
     def cut(self, context: Context) -> dict[str, Any]:
@@ -280,11 +281,13 @@ def compile_expression(text: str, scope: Scope) -> Expression:
         ExpressionError: the text is no expression, too long, too deeply nested, or reads what is not there.
     """
     if len(text) > LONGEST:
-        raise ExpressionError(f"an expression has at most {LONGEST:,} characters; this one has {len(text):,}")
+        raise ExpressionError(
+            f"an expression has at most {LONGEST:,} characters; this one has {len(text):,}."
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ExpressionError(f"this is not Unicode: {error.reason}") from error
+        raise ExpressionError(sentences(f"this is not Unicode: {error.reason}")) from error
     try:
         program = _compiled(_untyped_environment(), text)
     except ExpressionError as error:
@@ -309,7 +312,7 @@ def compile_expression(text: str, scope: Scope) -> Expression:
 def _check_fit(data: Mapping[str, Any]) -> None:
     for step, facts in data.get(STEPS, {}).items():
         if why := unfit_for_arguments(facts.get(RESULT)):
-            raise ExpressionError(f"{STEPS}.{step}.{RESULT} {why}")
+            raise ExpressionError(sentences(f"{STEPS}.{step}.{RESULT} {why}"))
 
 
 @cache

@@ -55,6 +55,7 @@ from core.batch.run_state import (
 from core.commands.results import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt
 from core.policy.models import Decision, Moment
+from core.text import sentences
 
 
 def rebuild_run(entries: Iterable[Entry]) -> Run:
@@ -149,7 +150,9 @@ def _begin(first: Entry, run_id: str) -> ActiveRun:
         batch = Batch.model_validate(event.batch)
         carried = dict(_carried(event.carried))
     except (BadInput, ValidationError, KeyError, ValueError, TypeError) as error:
-        raise JournalCorrupt(f"Entry {first.seq} is not a run this version can read: {error}") from error
+        raise JournalCorrupt(
+            sentences(f"Entry {first.seq} is not a run this version can read: {error}")
+        ) from error
     return ActiveRun(
         id=run_id,
         batch=batch,

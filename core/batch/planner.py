@@ -207,7 +207,7 @@ class Planner:
             compiled = compile_all(self._batch, schemas, mistakes)
             faults: dict[str, str] = {}
             for mistake in mistakes:
-                faults.setdefault(mistake.step, f"{mistake.message}.")
+                faults.setdefault(mistake.step, mistake.message)
             self._compiled[key] = compiled, faults
         return self._compiled[key]
 
@@ -228,7 +228,7 @@ class Planner:
             expressions = compiled.expressions() if compiled is not None else ()
             because = sorted({name for one in expressions for name in _unknown(one, context)})
             cell = (
-                _not_known(step.id, because) if because else _invalid(step.id, f"question: {error.message}.")
+                _not_known(step.id, because) if because else _invalid(step.id, f"question: {error.message}")
             )
             return cell.model_copy(update={"device": device.name})
         return PlannedCell(device=device.name, step=step.id, outcome="question", why=text)
@@ -248,7 +248,7 @@ class Planner:
             because = _unknown(compiled.when.expression, context)
             if because:
                 return _not_known(step, because)
-            return PlannedCell(device="", step=step, outcome="invalid", why=f"when: {error.message}.")
+            return PlannedCell(device="", step=step, outcome="invalid", why=f"when: {error.message}")
         why = f"{compiled.when.text.strip()} is false."
         return PlannedCell(device="", step=step, outcome="skipped", why=why)
 
@@ -283,9 +283,7 @@ class Planner:
             try:
                 filled = self._filled(compiled, context, self._described(step, device))
             except ExpressionError as error:
-                return PlannedCell(
-                    device=device.name, step=step.id, outcome="invalid", why=f"{error.message}."
-                )
+                return PlannedCell(device=device.name, step=step.id, outcome="invalid", why=error.message)
         return self._decided(step, device, filled, leads.get(step.id, NOT_FOLLOWED))
 
     def _with_missing_tool(self, cell: PlannedCell, step: Step, device: Device) -> PlannedCell:

@@ -164,10 +164,10 @@ def question_text(step: ApprovalStep, compiled: CompiledStep | None, context: Co
     value = compiled.question.fill(context).value
     text = value if isinstance(value, str) else canonical_bytes(value).decode()
     if not text.strip():
-        raise ExpressionError("the question is empty")
+        raise ExpressionError("the question is empty.")
     if len(text) > LONGEST_QUESTION:
         raise ExpressionError(
-            f"a question has at most {LONGEST_QUESTION:,} characters; this one has {len(text):,}"
+            f"a question has at most {LONGEST_QUESTION:,} characters; this one has {len(text):,}."
         )
     return text
 

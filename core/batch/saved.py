@@ -13,6 +13,7 @@ from core.batch.models import Batch, SavedBatch, flatten
 from core.broken_text import fault_words
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.files import sync_folder, write_atomic
+from core.text import sentences
 
 SUFFIX = ".yaml"
 # Reading takes 0.4 ms per KiB (measured), so `listing` does not count the steps of larger files.
@@ -70,7 +71,7 @@ class SavedBatches:
         except FileNotFoundError as error:
             raise _not_saved(name) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} cannot be read: {fault_words(error)}") from error
+            raise BadInput(sentences(f"{path} cannot be read: {fault_words(error)}")) from error
 
     def save(self, name: str, batch: Batch) -> None:
         """Write a batch, replacing a batch saved under the same name.

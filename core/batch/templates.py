@@ -67,7 +67,7 @@ class Condition:
         """
         value = self.expression.evaluate(context)
         if not isinstance(value, bool):
-            raise ExpressionError(f"a condition is true or false; this one gives {_kind(value)}")
+            raise ExpressionError(f"a condition is true or false; this one gives {_kind(value)}.")
         return value
 
 
@@ -195,7 +195,7 @@ class TextTemplate:
             assert isinstance(source, Insertion)
             raise ExpressionError(
                 f"{OPEN} {source.expression.text.strip()} {CLOSE} cannot be inserted into this shell line: "
-                f"{error.why}; {ADVICE}"
+                f"{error.why}; {ADVICE}."
             ) from None
         return [places.get(number) for number in range(len(self.parts))]
 
@@ -318,7 +318,7 @@ def _check_shell(tool: str, template: TextTemplate, platform: str = "") -> None:
     if inserts_data and (platform.casefold().startswith("win") or _OTHER_SHELL.search(snake(tool))):
         raise ExpressionError(
             "in cmd and PowerShell no quoting is safe for every text; give the text to the line with env:, "
-            "or insert it as it is with raw(…)"
+            "or insert it as it is with raw(…)."
         )
 
 
@@ -474,11 +474,11 @@ def compile_condition(text: str, scope: Scope) -> Condition:
     """
     parts = _split(text)
     if len(parts) != 1 or isinstance(parts[0], str):
-        raise ExpressionError(f"a condition stands wholly in {OPEN} … {CLOSE}")
+        raise ExpressionError(f"a condition stands wholly in {OPEN} … {CLOSE}.")
     expression = compile_expression(parts[0].text, scope)
     if expression.result_type not in ("bool", "dyn"):
         raise ExpressionError(
-            f"a condition is true or false; this one is of the type {expression.result_type}"
+            f"a condition is true or false; this one is of the type {expression.result_type}."
         )
     return Condition(expression)
 
@@ -506,7 +506,7 @@ def _compile_part(text: str, scope: Scope) -> Insertion:
     # Blanks in place of the name keep the columns of errors.
     expression = compile_expression(text.replace("raw", "   ", 1), scope)
     if expression.secret:
-        raise ExpressionError("a secret is never inserted as it is: raw(…) takes none")
+        raise ExpressionError("a secret is never inserted as it is: raw(…) takes none.")
     return Insertion(expression, raw=True)
 
 
@@ -539,12 +539,12 @@ def _split(text: str) -> list[str | _Source]:
         match = _INNER.match(text, opened + len(OPEN))
         end = match.end() if match else len(text)
         if not text.startswith(CLOSE, end):
-            raise ExpressionError(f"{OPEN} is not closed with {CLOSE}")
+            raise ExpressionError(f"{OPEN} is not closed with {CLOSE}.")
         if not text[opened + len(OPEN) : end].strip():
-            raise ExpressionError(f"there is no expression between {OPEN} and {CLOSE}")
+            raise ExpressionError(f"there is no expression between {OPEN} and {CLOSE}.")
         parts.append(_Source(text[opened + len(OPEN) : end]))
         if len(parts) > 2 * MOST_IN_TEXT:
-            raise ExpressionError(f"a text has at most {MOST_IN_TEXT} expressions")
+            raise ExpressionError(f"a text has at most {MOST_IN_TEXT} expressions.")
         at = end + len(CLOSE)
     if at < len(text):
         parts.append(text[at:])

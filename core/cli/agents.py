@@ -20,6 +20,7 @@ from core.policy.models import Profile
 from core.service import exit_codes
 from core.service.console import AgentCommand, AgentState, AgentTally
 from core.service.wishes import agent_added, agent_set
+from core.text import sentences
 
 _LONGEST_TOKEN = 4_096
 MOST_COMMANDS = 50
@@ -261,7 +262,7 @@ def _changed(
     try:
         return AgentSettings.model_validate({**settings.model_dump(), **changed})
     except ValueError as error:
-        raise BadInput(f"--targets: {error}") from error
+        raise BadInput(sentences(f"--targets: {error}")) from error
 
 
 @commands.command(
@@ -321,7 +322,7 @@ def _token_in(file: Path) -> str:
                 raise BadInput(f"Other users can read {file}: make it private (chmod 600 {file}).")
             return opened.read(_LONGEST_TOKEN).decode("ascii", "replace")
     except OSError as error:
-        raise BadInput(f"The token cannot be read from {file}: {error}") from error
+        raise BadInput(sentences(f"The token cannot be read from {file}: {error}")) from error
 
 
 def _checked_token(given: str, name: str) -> str:

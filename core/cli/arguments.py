@@ -14,6 +14,7 @@ from typing import Any
 from core.broken_text import holds_half_a_character
 from core.errors import BadInput, ErrorCode
 from core.json_walk import MOST_DIGITS
+from core.text import sentences
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
@@ -75,7 +76,7 @@ def _json(key: str, text: str) -> Any:
     try:
         return read_json(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{key}: this is not JSON: {error}") from error
+        raise BadInput(sentences(f"{key}: this is not JSON: {error}")) from error
 
 
 def _json_file(key: str, name: str) -> Any:
@@ -84,7 +85,7 @@ def _json_file(key: str, name: str) -> Any:
     try:
         return read_json(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{key}: {name} is not JSON: {error}") from error
+        raise BadInput(sentences(f"{key}: {name} is not JSON: {error}")) from error
 
 
 def read_json(text: str) -> Any:
@@ -140,7 +141,7 @@ def _file(key: str, name: str) -> str:
     except OSError as error:
         raise BadInput(f"{key}: {name} cannot be read: {error.strerror}.") from error
     except (RuntimeError, ValueError) as error:
-        raise BadInput(f"{key}: {name} cannot be read: {error}") from error
+        raise BadInput(sentences(f"{key}: {name} cannot be read: {error}")) from error
 
 
 def _property(schema: dict[str, Any], key: str) -> dict[str, Any]:

@@ -336,4 +336,4 @@ def _text(path: Path, missing_ok: bool = False) -> str:
             return ""
         raise BadInput(f"There is no file {path}.") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read: {fault_words(error)}") from error
+        raise BadInput(sentences(f"{path} cannot be read: {fault_words(error)}")) from error

@@ -31,6 +31,7 @@ from core.replay.models import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import every_result, whole_run
 from core.service.result_export import ExportFormat, export_results
+from core.text import sentences
 
 commands = command_set()
 app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
@@ -380,7 +381,7 @@ async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
         data = await asyncio.to_thread(sys.stdin.buffer.read, LARGEST + 1)
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise BadInput(f"Standard input cannot be read: {fault_words(error)}") from error
+        raise BadInput(sentences(f"Standard input cannot be read: {fault_words(error)}")) from error
     if len(data) > LARGEST:
         raise BadInput(f"The value of {name} is longer than {LARGEST:,} bytes.", ErrorCode.TOO_LARGE)
     value = without_line_end(text)

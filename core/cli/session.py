@@ -17,6 +17,7 @@ from core.models.tools import Tool
 from core.service.console import Console, DeviceChanged
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.transport import own_folder
+from core.text import sentences
 from core.user import user_name
 
 BUSY_FOR = 3.0
@@ -105,7 +106,7 @@ async def _begin(
             # The home's owner may be a service that is starting, or a command that is ending.
             if asyncio.get_running_loop().time() >= deadline:
                 many = "If that is another command: with quarterdeck service start, many work at once."
-                raise ServiceError(f"{busy.message} {many}", busy.code) from busy
+                raise ServiceError(sentences(busy.message, many), busy.code) from busy
             await asyncio.sleep(LOOK_AGAIN)
             continue
         if wait_for_devices:

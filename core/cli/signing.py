@@ -28,6 +28,7 @@ from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
+from core.text import sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class KeySource:
                 line = file.read(2 * LONGEST_PASSPHRASE).split(b"\n", 1)[0]
             return line.removesuffix(b"\r").decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"The passphrase cannot be read: {fault_words(error)}") from error
+            raise BadInput(sentences(f"The passphrase cannot be read: {fault_words(error)}")) from error
 
 
 _OPTIONS = {

@@ -142,7 +142,7 @@ def _pair(options: argparse.Namespace, trust: CredentialStore) -> int:
     make_installation_id()
     if options.listen:
         if options.pair:
-            raise BadInput("--listen makes a pairing string and --pair STRING takes one: not both")
+            raise BadInput("--listen makes a pairing string and --pair STRING takes one: not both.")
         address = read_address(options.listen)
         name = options.name or socket.gethostname()
         string = encode_pairing(trust.pairing_with_us(address, name, options.advertise))
@@ -150,7 +150,7 @@ def _pair(options: argparse.Namespace, trust: CredentialStore) -> int:
         sys.stdout.write(string + "\n")
         return int(Ending.DONE)
     if not options.pair:
-        raise BadInput("--pair takes the console's pairing string, or - to read it from standard input")
+        raise BadInput("--pair takes the console's pairing string, or - to read it from standard input.")
     pairing = _pasted() if options.pair == "-" else decode_pairing(options.pair)
     trust.save_pairing(pairing)
     then = (
@@ -194,7 +194,7 @@ async def _run(
     options: argparse.Namespace, config: DeviceConfig, trust: CredentialStore, token: str | None
 ) -> int:
     if options.connect and options.listen:
-        raise BadInput("--connect and --listen: not both")
+        raise BadInput("--connect and --listen: not both.")
     link = await _link(options, config, trust, token)
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
@@ -274,7 +274,7 @@ async def _link(
         )
     if listening is not None:
         return await _listener(options, config, trust, listening[0], options.name)
-    raise BadInput("Which console? Pair first (--pair STRING), or use --connect URL or --listen HOST:PORT")
+    raise BadInput("Which console? Pair first (--pair STRING), or use --connect URL or --listen HOST:PORT.")
 
 
 async def _listener(
@@ -357,7 +357,7 @@ def _read_line(limit: int = _LONGEST_CONFIG) -> str:
 def _read_token() -> str:
     token = _read_line(_LONGEST_TOKEN)
     if not re.fullmatch(r"[\x21-\x7e]{1,4096}", token):
-        raise BadInput("Standard input's first line is not a token")
+        raise BadInput("Standard input's first line is not a token.")
     return token
 
 

@@ -47,15 +47,15 @@ def command_for(app_name: str, arguments: list[str]) -> list[str]:
     if program is not None and entry is None:
         return [program, *arguments]
     if entry is not None:
-        raise BadInput(f"{app_name} needs a terminal; run it with shell_execute")
+        raise BadInput(f"{app_name} needs a terminal; run it with shell_execute.")
     if os.sep in app_name:
         raise BadInput(
             f"{app_name!r} is a path: give the name of a menu entry, or of a program on PATH; a program "
-            "elsewhere is run with shell_execute",
+            "elsewhere is run with shell_execute.",
             ErrorCode.NOT_FOUND,
         )
     raise BadInput(
-        f"There is no application {app_name!r}: no menu entry has this name, and no program on PATH",
+        f"There is no application {app_name!r}: no menu entry has this name, and no program on PATH.",
         ErrorCode.NOT_FOUND,
     )
 
@@ -138,10 +138,10 @@ def process_of(pid: int, process_name: str | None) -> psutil.Process:
             raise psutil.NoSuchProcess(pid)
         process = psutil.Process(pid)
     except psutil.NoSuchProcess as error:
-        raise BadInput(f"There is no process {pid}", ErrorCode.NOT_FOUND) from error
+        raise BadInput(f"There is no process {pid}.", ErrorCode.NOT_FOUND) from error
     if process_name is not None and not _is_called(process, process_name.casefold()):
         # The program that was meant has ended, and its id is another's now.
-        raise BadInput(f"Process {pid} is not called {process_name!r}", ErrorCode.NOT_FOUND)
+        raise BadInput(f"Process {pid} is not called {process_name!r}.", ErrorCode.NOT_FOUND)
     if pid in protected() or _is_kernels(process):
         raise _kept(f"Process {pid}")
     return process
@@ -159,7 +159,7 @@ def programs(process_name: str) -> list[psutil.Process]:
     kept, wanted = protected(), process_name.casefold()
     called = [one for one in psutil.process_iter() if _is_called(one, wanted)]
     if not called:
-        raise BadInput(f"No process is called {process_name!r}", ErrorCode.NOT_FOUND)
+        raise BadInput(f"No process is called {process_name!r}.", ErrorCode.NOT_FOUND)
     ours = {one.pid: one for one in called if one.pid not in kept and _is_own(one)}
     if not ours:
         raise _kept(f"Every process called {process_name!r}")
@@ -173,7 +173,7 @@ def programs(process_name: str) -> list[psutil.Process]:
 
 def _kept(what: str) -> Refused:
     return Refused(
-        f"{what} is the system's, another user's, or carries the device client itself; it stays",
+        f"{what} is the system's, another user's, or carries the device client itself; it stays.",
         ErrorCode.DENIED_BY_DEVICE,
     )
 

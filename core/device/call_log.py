@@ -101,7 +101,7 @@ class CallLog:
         assert command.call_id is not None, "calls without an id are not kept"
         if len(command.call_id) > _LONGEST_ID:
             raise DeviceError(
-                f"A call_id has at most {_LONGEST_ID} characters on this device", ErrorCode.PROTOCOL_ERROR
+                f"A call_id has at most {_LONGEST_ID} characters on this device.", ErrorCode.PROTOCOL_ERROR
             )
         call = Call(command.call_id, what_of(command, terms), "waiting", self._clock(), action)
         self._calls[call.call_id] = call
@@ -152,12 +152,12 @@ class CallLog:
         """The result of a call that has ended, or a failure for a call that may never run."""
         if call.state == "gone":
             fault = DeviceError(
-                "The console asked about this call before it came, and was told that it never would",
+                "The console asked about this call before it came, and was told that it never would.",
                 ErrorCode.CANCELLED,
             )
             return failure(fault, call.call_id)
         return call.result or failure(
-            DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN),
+            DeviceError("It ended, but its result is not kept any more.", ErrorCode.OUTCOME_UNKNOWN),
             call.call_id,
         )
 
@@ -174,7 +174,7 @@ class CallLog:
         blobs = sum(len(result.blobs) for result in held if isinstance(result, BinaryResult))
         if (size > room or blobs > MOST_BLOBS) and len(call_ids) > 1:
             raise DeviceError(
-                f"These {len(call_ids)} results have {size} bytes together; ask for fewer at once",
+                f"These {len(call_ids)} results have {size} bytes together; ask for fewer at once.",
                 ErrorCode.TOO_LARGE,
             )
         beside = await self._look_up([call_id for call_id in call_ids if call_id not in known])
@@ -215,7 +215,7 @@ class CallLog:
             return self._never_seen()
         if record.state == "started":
             return RecalledResult(state="running").model_dump()
-        lost = DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN)
+        lost = DeviceError("It ended, but its result is not kept any more.", ErrorCode.OUTCOME_UNKNOWN)
         facts, call_id = record.facts, record.call_id
         result = failure(lost, call_id) if facts is None else facts.result(call_id)
         return RecalledResult(state="done", result=marked(result).model_dump(mode="json")).model_dump()
@@ -333,9 +333,9 @@ def _had_by(other: CallRecord) -> DeviceError:
     """The error for a call that another client has begun or has reported as never seen."""
     if other.state == "gone":
         return DeviceError(
-            "The console asked another client of this device about this call, and was told it never came",
+            "The console asked another client of this device about this call, and was told it never came.",
             ErrorCode.CANCELLED,
         )
     return DeviceError(
-        "Another client of this device had this call; it was not run again", ErrorCode.OUTCOME_UNKNOWN
+        "Another client of this device had this call; it was not run again.", ErrorCode.OUTCOME_UNKNOWN
     )

@@ -89,7 +89,7 @@ class DeviceClient:
         check_url(url)
         parts = urlsplit(url)
         if fingerprints and parts.scheme != "wss":
-            raise BadInput("A certificate can only be pinned for a wss:// address")
+            raise BadInput("A certificate can only be pinned for a wss:// address.")
         self._secure = _trust(fingerprints) if parts.scheme == "wss" else None
         self._url, self._token, self._fingerprints = url, token, fingerprints
         # For logs: without user and query, which may hold a token.

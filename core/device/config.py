@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from core.broken_text import fault_words
 from core.errors import BadInput, faults_of
+from core.text import sentences
 
 CONFIG = "device.toml"
 MEBIBYTE = 1024 * 1024
@@ -158,7 +159,7 @@ def config_of(text: str) -> DeviceConfig:
     try:
         return DeviceConfig.model_validate(json.loads(text))
     except ValueError as error:
-        raise BadInput(f"The configuration cannot be used: {error}") from error
+        raise BadInput(sentences(f"The configuration cannot be used: {error}")) from error
 
 
 def load_config(path: Path | None) -> DeviceConfig:
@@ -172,16 +173,16 @@ def load_config(path: Path | None) -> DeviceConfig:
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInput(f"{path} cannot be used: {fault_words(error)}") from error
+        raise BadInput(sentences(f"{path} cannot be used: {fault_words(error)}")) from error
     try:
         config = DeviceConfig.model_validate(data).closing(path)
     except ValidationError as error:
         faults = "; ".join(faults_of(error, "the file"))
-        raise BadInput(f"{path} is not a valid device.toml: {faults}") from error
+        raise BadInput(sentences(f"{path} is not a valid device.toml: {faults}")) from error
     if isinstance(config.mcp_servers, Path):
         try:
             servers = path.parent / _expanded(config.mcp_servers)
         except ValueError as error:
-            raise BadInput(f"{path} is not a valid device.toml: mcp_servers: {error}") from error
+            raise BadInput(sentences(f"{path} is not a valid device.toml: mcp_servers: {error}")) from error
         return config.model_copy(update={"mcp_servers": servers}).closing(servers)
     return config

@@ -61,7 +61,7 @@ class ConsolePins:
         try:
             offer = NextPin.model_validate(parameters)
         except ValidationError as error:
-            raise BadInput("The announcement of a certificate cannot be read") from error
+            raise BadInput("The announcement of a certificate cannot be read.") from error
         if not hmac.compare_digest(offer.before, seen):
             raise _refused("The announced certificate follows another one than this link's")
         second = self._second(pairing)

@@ -18,6 +18,7 @@ from core.device.listener import ListenAddress
 from core.device.system_info import registration
 from core.errors import BadInput
 from core.files import write_atomic
+from core.text import sentences
 from core.tokens import new_token
 
 _PAIRING = "pairing"
@@ -41,9 +42,11 @@ def make_private(folder: Path) -> None:
             one.mkdir(mode=0o700, exist_ok=True)
         mode = folder.stat().st_mode
     except OSError as error:
-        raise BadInput(f"The state folder {folder} cannot be used: {error.strerror}") from error
+        raise BadInput(sentences(f"The state folder {folder} cannot be used: {error.strerror}")) from error
     if os.name == "posix" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise BadInput(f"The state folder {folder} may be written by every user; make it private (chmod 700)")
+        raise BadInput(
+            f"The state folder {folder} may be written by every user; make it private (chmod 700)."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +109,9 @@ class CredentialStore:
             known = json.loads(text)
             pin = SecondPin(str(known["paired"]), str(known["fingerprint"]), int(known["number"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{self._folder / _SECOND_PIN} cannot be used; remove it") from error
+            raise BadInput(f"{self._folder / _SECOND_PIN} cannot be used; remove it.") from error
         if pin.fingerprint and not FINGERPRINT.fullmatch(pin.fingerprint):
-            raise BadInput(f"{self._folder / _SECOND_PIN} cannot be used; remove it")
+            raise BadInput(f"{self._folder / _SECOND_PIN} cannot be used; remove it.")
         return pin
 
     def pairing(self) -> Pairing | None:
@@ -140,7 +143,7 @@ class CredentialStore:
             known = json.loads(text)
             return ListenAddress(str(known["host"]), int(known["port"])), known.get("advertised")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadInput(f"{self._folder / _LISTENING} cannot be used; remove it") from error
+            raise BadInput(f"{self._folder / _LISTENING} cannot be used; remove it.") from error
 
     def listening_name(self) -> str | None:
         """The name in the pairing string given to a console; None where none was saved.
@@ -165,7 +168,7 @@ class CredentialStore:
             found = self._read(_TOKEN) or ""
         token = found.strip()
         if not _SECRET.fullmatch(token):
-            raise BadInput(f"{self._folder / _TOKEN} holds no token; remove it to have another one made")
+            raise BadInput(f"{self._folder / _TOKEN} holds no token; remove it to have another one made.")
         return token
 
     def forget(self) -> bool:
@@ -182,7 +185,7 @@ class CredentialStore:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                raise BadInput(f"{path} cannot be removed: {error.strerror}") from error
+                raise BadInput(sentences(f"{path} cannot be removed: {error.strerror}")) from error
         return bool(known)
 
     def identity(self, name: str) -> Identity:
@@ -194,7 +197,7 @@ class CredentialStore:
         try:
             return load_or_make_identity(self._folder, name)
         except OSError as error:
-            raise BadInput(f"No certificate can be kept in {self._folder}: {error}") from error
+            raise BadInput(sentences(f"No certificate can be kept in {self._folder}: {error}")) from error
 
     def pairing_with_us(self, address: ListenAddress, name: str, advertised: str | None) -> Pairing:
         """The pairing with which a console dials this device; `advertised`: the host in its address.
@@ -203,12 +206,12 @@ class CredentialStore:
             BadInput: the port is 0, or this machine's address is not known.
         """
         if address.port == 0:
-            raise BadInput("A console needs to know the port: name one in --listen")
+            raise BadInput("A console needs to know the port: name one in --listen.")
         host = advertised or address.host
         if host in _ANY_ADDRESS:
             host = str(registration(name, [])["ip_address"])
             if host.startswith("127."):
-                raise BadInput("This machine's address is not known: name it with --advertise")
+                raise BadInput("This machine's address is not known: name it with --advertise.")
         fingerprint = "" if address.loopback else self.identity(name).fingerprint
         return Pairing(address.url(host), name, self.listening_token(), fingerprint)
 
@@ -216,12 +219,12 @@ class CredentialStore:
         path = self._folder / name
         try:
             if os.name == "posix" and path.stat().st_mode & 0o077:
-                raise BadInput(f"{path} may be read by others; make it private (chmod 600) or remove it")
+                raise BadInput(f"{path} may be read by others; make it private (chmod 600) or remove it.")
             return path.read_text("ascii")
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
+            raise BadInput(sentences(f"{path} cannot be read: {error}")) from error
 
     def _write(self, name: str, text: str) -> None:
         path = self._folder / name
@@ -229,4 +232,4 @@ class CredentialStore:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomic(path, text)
         except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error}") from error
+            raise BadInput(sentences(f"{path} cannot be written: {error}")) from error

@@ -161,7 +161,7 @@ class Session:
                 answer = read_server_frame(await self._connection.recv())
         except TimeoutError:
             raise DeviceError(
-                "The console did not answer the registration", ErrorCode.PROTOCOL_ERROR
+                "The console did not answer the registration.", ErrorCode.PROTOCOL_ERROR
             ) from None
         if answer.status is not FrameStatus.OK:
             said = read_error_text(answer.error or "no reason given", ErrorCode.DEVICE_OFFLINE)
@@ -343,7 +343,7 @@ class Session:
         elif message.type in {"error", "task_end"}:
             log.info("console says", type=message.type, status=message.status.value, error=message.error)
         else:
-            unserved = DeviceError(f"This device does not serve {message.type}", ErrorCode.PROTOCOL_ERROR)
+            unserved = DeviceError(f"This device does not serve {message.type}.", ErrorCode.PROTOCOL_ERROR)
             await self._complain(unserved, message.response_id, len(data))
 
     async def _take_commands(self, received: Received, arrived: float, size: int) -> None:
@@ -351,7 +351,7 @@ class Session:
         stood = asyncio.get_running_loop().time() - arrived
         steps = [_in_time(step, stood) for step in received.steps]
         if len(steps) > MOST_STEPS:
-            fault = DeviceError(f"A frame has at most {MOST_STEPS} commands", ErrorCode.TOO_LARGE)
+            fault = DeviceError(f"A frame has at most {MOST_STEPS} commands.", ErrorCode.TOO_LARGE)
             await self._complain(fault, received.message.response_id, 0)
             return
         refusal = batches.refusal(received.message.response_id, steps, self._asker, size)
@@ -444,7 +444,7 @@ class Session:
             said = answer.model_dump_json()
         except PydanticSerializationError:
             # Only ids sent by the console can be invalid Unicode, and no command with such an id has run.
-            fault = DeviceError("An id in this frame is no Unicode text", ErrorCode.PROTOCOL_ERROR)
+            fault = DeviceError("An id in this frame is no Unicode text.", ErrorCode.PROTOCOL_ERROR)
             await self._complain(fault, message.response_id, 0)
             return
         await self._sender.send(said, subject=subject)
@@ -510,7 +510,7 @@ def _in_time(step: Step, stood: float) -> Step:
         return step
     seconds = step.terms.deadline_s
     late = DeviceError(
-        f"It came while this device stood still, and was not started within {seconds:g} s", ErrorCode.TIMEOUT
+        f"It came while this device stood still, and was not started within {seconds:g} s.", ErrorCode.TIMEOUT
     )
     return Step(step.call_id, None, late)
 

@@ -31,6 +31,7 @@ from core.errors import BadInput, DeviceError, ErrorCode
 from core.files import sync_folder, try_lock
 from core.log import Logger
 from core.machine_id import machine_mark
+from core.text import sentences
 
 log = Logger(__name__)
 
@@ -234,7 +235,7 @@ class DeviceStore:
             raise _is_closed()
         if len(os.fsencode(self._path.absolute())) > _LONGEST_PATH:
             words = "its path is longer than SQLite opens; choose a shorter one"
-            raise BadInput(f"The state folder {self.folder} cannot be used: {words}")
+            raise BadInput(sentences(f"The state folder {self.folder} cannot be used: {words}"))
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self.folder / "clients").mkdir(mode=0o700, exist_ok=True)
@@ -279,7 +280,7 @@ class DeviceStore:
                 continue
             others.append(client)
             if path.read_bytes() not in (machine_mark().encode("ascii"), b""):
-                raise BadInput(f"A client on another machine uses the state folder {self.folder}")
+                raise BadInput(f"A client on another machine uses the state folder {self.folder}.")
         return others
 
     def _connect(self, others: list[str]) -> sqlite3.Connection:
@@ -296,7 +297,7 @@ class DeviceStore:
                 raise
             if others:
                 raise DeviceError(
-                    f"{self._path} is damaged, and another client uses it; end that one first",
+                    f"{self._path} is damaged, and another client uses it; end that one first.",
                     ErrorCode.DENIED_BY_DEVICE,
                 ) from error
             _set_aside(self._path, str(error))
@@ -314,7 +315,7 @@ class DeviceStore:
             raise _Damaged(f"{self._path.name} is empty")
         for end in _BESIDE:
             if _beside(self._path, end).is_symlink():
-                raise BadInput(f"{_beside(self._path, end)} is a link")
+                raise BadInput(f"{_beside(self._path, end)} is a link.")
         connection = _connection(self._path)
         try:
             [application], [version] = (
@@ -426,11 +427,13 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _refused(reason: str) -> DeviceError:
-    return DeviceError(f"This device cannot keep its record of actions: {reason}", ErrorCode.DENIED_BY_DEVICE)
+    return DeviceError(
+        sentences(f"This device cannot keep its record of actions: {reason}"), ErrorCode.DENIED_BY_DEVICE
+    )
 
 
 def _is_closed() -> DeviceError:
-    return DeviceError("This device's record of actions is closed", ErrorCode.CANCELLED)
+    return DeviceError("This device's record of actions is closed.", ErrorCode.CANCELLED)
 
 
 def _connection(path: Path) -> sqlite3.Connection:
@@ -494,11 +497,11 @@ def _check_own(path: Path) -> None:
     """
     facts = path.lstat()
     if not (stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)):
-        raise BadInput(f"{path} is not a regular file")
+        raise BadInput(f"{path} is not a regular file.")
     if os.name != "posix":
         return
     if facts.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
-        raise BadInput(f"{path} belongs to another user (number {facts.st_uid})")
+        raise BadInput(f"{path} belongs to another user (number {facts.st_uid}).")
     if facts.st_mode & 0o077:
         path.chmod(stat.S_IMODE(facts.st_mode) & 0o700)
 
@@ -571,7 +574,7 @@ def _opening(folder: Path) -> Iterator[None]:
         while not try_lock(end):
             if time.monotonic() > late:
                 raise DeviceError(
-                    f"Another client has been opening {folder / DATABASE} for {_OPENING_S:g} s",
+                    f"Another client has been opening {folder / DATABASE} for {_OPENING_S:g} s.",
                     ErrorCode.DENIED_BY_DEVICE,
                 )
             time.sleep(0.02)

@@ -110,7 +110,7 @@ class Executor:
         """
         if seconds <= 0:
             # A tool that never suspends would run to its end before a timer could stop it.
-            raise DeviceError(f"{tool.name} was not started before its deadline", ErrorCode.TIMEOUT)
+            raise DeviceError(f"{tool.name} was not started before its deadline.", ErrorCode.TIMEOUT)
         waits = tool.tool_type == "action" and not execution.has_turn
         until = asyncio.get_running_loop().time() + seconds
         execution.tool, execution.task = tool, asyncio.current_task()
@@ -151,10 +151,10 @@ def _too_late(tool: Tool, seconds: float, begun: bool) -> DeviceError:
     # Rounded: the rest of a deadline has many meaningless digits.
     shown = f"{seconds:.3g}" if seconds < 1 else f"{round(seconds, 1):g}"
     if not begun:
-        return DeviceError(f"{tool.name} was not started within {shown} s", ErrorCode.TIMEOUT)
+        return DeviceError(f"{tool.name} was not started within {shown} s.", ErrorCode.TIMEOUT)
     if tool.tool_type == "action" and not tool.stops_with_task:
         return DeviceError(
-            f"{tool.name} did not end within {shown} s, and may still do so", ErrorCode.OUTCOME_UNKNOWN
+            f"{tool.name} did not end within {shown} s, and may still do so.", ErrorCode.OUTCOME_UNKNOWN
         )
     end = "was stopped" if tool.stops_with_task else "is not waited for any more"
-    return DeviceError(f"{tool.name} did not end within {shown} s and {end}", ErrorCode.TIMEOUT)
+    return DeviceError(f"{tool.name} did not end within {shown} s and {end}.", ErrorCode.TIMEOUT)

@@ -117,12 +117,12 @@ class FrameRunner:
             # A console must be able to cancel while every limit is reached.
             return None
         if len(self._frames) >= self._limits.max_pending_frames:
-            return DeviceError("This device has too many frames waiting", ErrorCode.TIMEOUT)
+            return DeviceError("This device has too many frames waiting.", ErrorCode.TIMEOUT)
         if len(steps) + sum(len(frame.steps) for frame in self._frames.values()) > MOST_STEPS:
-            return DeviceError("This device has too many commands waiting", ErrorCode.TIMEOUT)
+            return DeviceError("This device has too many commands waiting.", ErrorCode.TIMEOUT)
         waiting = sum(frame.size for frame in self._frames.values())
         if waiting and waiting + size > MOST_WAITING_BYTES:
-            return DeviceError("This device has too many bytes of commands waiting", ErrorCode.TIMEOUT)
+            return DeviceError("This device has too many bytes of commands waiting.", ErrorCode.TIMEOUT)
         if response_id is None:
             return None
         if response_id in self._served:
@@ -130,7 +130,7 @@ class FrameRunner:
             if keyed and all(self._deliveries.find(step.call_id) is not None for step in steps):
                 return None
             return DeviceError(
-                "A frame with this response_id came before; nothing runs twice", ErrorCode.PROTOCOL_ERROR
+                "A frame with this response_id came before; nothing runs twice.", ErrorCode.PROTOCOL_ERROR
             )
         self._served[response_id] = None
         if len(self._served) > _SERVED_KEPT:
@@ -214,7 +214,7 @@ class FrameRunner:
             if failed and not (step.command is not None and step.command.tool_name == ""):
                 result = Result(status=ResultStatus.SKIPPED, error=SKIPPED, call_id=step.call_id)
             elif step.command is None:
-                fault = step.fault or DeviceError("Not a command", ErrorCode.PROTOCOL_ERROR)
+                fault = step.fault or DeviceError("Not a command.", ErrorCode.PROTOCOL_ERROR)
                 result = failure(fault, step.call_id)
             elif frame.executions[index].cancelled:
                 result = failure(_why_not_started(step, frame.executions[index]), step.call_id)
@@ -272,18 +272,18 @@ class FrameRunner:
                 return _success(command, {"cancelled": stopped})
             if command.tool_name == NEXT_PIN_COMMAND:
                 if FEATURE_NEXT_PIN not in asker.features or asker.take_pin is None:
-                    raise BadInput("next_pin was not agreed on this link", ErrorCode.UNKNOWN_TOOL)
+                    raise BadInput("next_pin was not agreed on this link.", ErrorCode.UNKNOWN_TOOL)
                 await asyncio.to_thread(asker.take_pin, parameters)
                 return _success(command, {"taken": True})
             if FEATURE_RECALL not in asker.features:
-                raise BadInput("recall was not agreed on this link", ErrorCode.UNKNOWN_TOOL)
+                raise BadInput("recall was not agreed on this link.", ErrorCode.UNKNOWN_TOOL)
             asked = parameters.get("call_ids")
             if not isinstance(asked, list) or not all(
                 isinstance(one, str) and len(one) <= 200 for one in asked
             ):
-                raise BadInput("call_ids must be a list of texts")
+                raise BadInput("call_ids must be a list of texts.")
             if len(asked) > MOST_RECALLED:
-                raise BadInput(f"At most {MOST_RECALLED} calls are recalled at once", ErrorCode.TOO_LARGE)
+                raise BadInput(f"At most {MOST_RECALLED} calls are recalled at once.", ErrorCode.TOO_LARGE)
             found, blobs = await self._deliveries.recall(list(dict.fromkeys(asked)), _FRAME_ROOM)
         except QuarterdeckError as error:
             return failure(error, command.call_id)
@@ -312,7 +312,7 @@ class FrameRunner:
             async with asyncio.timeout(max(seconds, 0.0)):
                 return await self._deliveries.wait(call)
         except TimeoutError:
-            late = DeviceError("It is still running; ask again", ErrorCode.OUTCOME_UNKNOWN)
+            late = DeviceError("It is still running; ask again.", ErrorCode.OUTCOME_UNKNOWN)
             return failure(late, step.call_id)
         except QuarterdeckError as error:
             return failure(error, step.call_id)
@@ -322,7 +322,7 @@ class FrameRunner:
         call = self._same(step)
         if call.state in {"waiting", "running"}:
             raise DeviceError(
-                "This call is known and has not ended; ask for it in a frame of its own",
+                "This call is known and has not ended; ask for it in a frame of its own.",
                 ErrorCode.PROTOCOL_ERROR,
             )
         return self._deliveries.result_of(call)
@@ -330,10 +330,10 @@ class FrameRunner:
     def _same(self, step: Step) -> Call:
         call = self._deliveries.find(step.call_id)
         if call is None or step.command is None:
-            raise DeviceError("This call_id cannot be kept on this device", ErrorCode.PROTOCOL_ERROR)
+            raise DeviceError("This call_id cannot be kept on this device.", ErrorCode.PROTOCOL_ERROR)
         if call.what and call.what != what_of(step.command, step.terms):
             raise DeviceError(
-                "This call_id was that of another command; nothing was run", ErrorCode.PROTOCOL_ERROR
+                "This call_id was that of another command; nothing was run.", ErrorCode.PROTOCOL_ERROR
             )
         return call
 
@@ -345,16 +345,16 @@ class FrameRunner:
     async def _end_calls(self, frame: Frame) -> None:
         """Finish the unanswered calls of a frame that ended early, so that no task waits for them."""
         for index, step in enumerate(frame.steps if frame.calls else ()):
-            lost = DeviceError("The device client ended while it had this call", ErrorCode.OUTCOME_UNKNOWN)
+            lost = DeviceError("The device client ended while it had this call.", ErrorCode.OUTCOME_UNKNOWN)
             await self._finish(frame, index, failure(lost, step.call_id))
 
 
 def _why_not_started(step: Step, execution: Execution) -> DeviceError:
     name = step.command.tool_name if step.command is not None else "It"
     if execution.cancelled:
-        return DeviceError(f"{name} was cancelled before it started", ErrorCode.CANCELLED)
+        return DeviceError(f"{name} was cancelled before it started.", ErrorCode.CANCELLED)
     seconds = step.terms.deadline_s if step.terms else 0.0
-    return DeviceError(f"{name} was not started within {seconds:g} s", ErrorCode.TIMEOUT)
+    return DeviceError(f"{name} was not started within {seconds:g} s.", ErrorCode.TIMEOUT)
 
 
 def _is_control(step: Step) -> bool:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, FrameStatus, ServerMessage, read_server_frame
 from core.errors import DeviceError, ErrorCode, first_fault
+from core.text import sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def _step(action: Any, frame_fault: DeviceError | None, with_terms: bool) -> Ste
 
 
 def _not_a_command(error: ValidationError, what: str) -> DeviceError:
-    return DeviceError(f"Not a command: {first_fault(error, what)}", ErrorCode.PROTOCOL_ERROR)
+    return DeviceError(sentences(f"Not a command: {first_fault(error, what)}"), ErrorCode.PROTOCOL_ERROR)
 
 
 def _text(value: Any) -> str | None:

@@ -28,6 +28,7 @@ from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.json_walk import is_finite, place_text, walk
 from core.secret_rule import may_be_secret
+from core.text import sentences
 
 _SHOWN = 120
 _MOST_LINKS = 40
@@ -59,7 +60,7 @@ class Guard:
         if size > self._limits.max_argument_bytes:
             raise BadInput(
                 f"The arguments of {tool.name} are {size} bytes; this device takes at most "
-                f"{self._limits.max_argument_bytes}",
+                f"{self._limits.max_argument_bytes}.",
                 ErrorCode.TOO_LARGE,
             )
         if tool.namespace != NAMESPACE:
@@ -69,7 +70,7 @@ class Guard:
 
             faults = validator_within_bounds(tool.input_schema).errors(arguments)
             if faults:
-                raise BadInput(f"{tool.name}: {_short(faults[0].message)}")
+                raise BadInput(sentences(f"{tool.name}: {_short(faults[0].message)}"))
             _refuse_odd(arguments)
             return arguments
         validator = self._validators.get(tool.key)
@@ -106,7 +107,7 @@ class Guard:
             # As with closed paths: another name of the same file or folder is private as well.
             if _comparable(place) in names or not way.isdisjoint(_identities(place)):
                 raise Refused(
-                    f"{shown_place(place)} is private: it is shown only to a call that an operator approved",
+                    f"{shown_place(place)} is private: it is shown only to a call that an operator approved.",
                     ErrorCode.DENIED_BY_DEVICE,
                 )
 
@@ -117,26 +118,28 @@ class Guard:
             BadInput: the path is not allowed (code `path_not_allowed`), or is not a usable absolute path.
         """
         if "\0" in given:
-            raise BadInput(f"{argument} holds a NUL character")
+            raise BadInput(f"{argument} holds a NUL character.")
         if len(given) > _LONGEST_PATH:
             raise BadInput(
-                f"{argument} has {len(given)} characters; a path has at most {_LONGEST_PATH}: {_short(given)}"
+                f"{argument} has {len(given)} characters; allowed are {_LONGEST_PATH}: {_short(given)}."
             )
         try:
             path = Path(given).expanduser()
         except RuntimeError as error:
-            raise BadInput(f"{argument} begins with a home folder that is not known here") from error
+            raise BadInput(f"{argument} begins with a home folder that is not known here.") from error
         if not path.is_absolute():
-            raise BadInput(f"{argument} must be an absolute path, or begin with ~: {_short(given)}")
+            raise BadInput(f"{argument} must be an absolute path, or begin with ~: {_short(given)}.")
         try:
             resolved = Path(os.path.realpath(path))
             planted = _planted_link(path)
         except (OSError, ValueError) as error:
-            raise BadInput(f"{argument} cannot be resolved: {error}", ErrorCode.PATH_NOT_ALLOWED) from error
+            raise BadInput(
+                sentences(f"{argument} cannot be resolved: {error}"), ErrorCode.PATH_NOT_ALLOWED
+            ) from error
         if planted is not None:
             raise BadInput(
                 f"{argument} {_short(given)} leads through {_short(shown(planted))}, a link that another "
-                "user put where everybody may write",
+                "user put where everybody may write.",
                 ErrorCode.PATH_NOT_ALLOWED,
             )
         if not _is_text(resolved):
@@ -147,7 +150,7 @@ class Guard:
         closed = (*self._closed, _OWN_PROCESS)
         if _is_own_thread(resolved) or any(_is_closed_by(resolved, one, way) for one in closed):
             raise BadInput(
-                f"{argument} {_short(given)} belongs to the device client itself", ErrorCode.PATH_NOT_ALLOWED
+                f"{argument} {_short(given)} belongs to the device client itself.", ErrorCode.PATH_NOT_ALLOWED
             )
         for root in self._roots:
             if _below(resolved, root):
@@ -155,7 +158,7 @@ class Guard:
         leads = "" if resolved == path else f", which leads to {resolved},"
         allowed = ", ".join(str(root) for root in self._roots)
         raise BadInput(
-            f"{argument} {_short(given)}{leads} is not below an allowed root ({allowed})",
+            f"{argument} {_short(given)}{leads} is not below an allowed root ({allowed}).",
             ErrorCode.PATH_NOT_ALLOWED,
         )
 
@@ -190,7 +193,7 @@ class Guard:
         """
         if running >= self._limits.max_processes:
             raise Refused(
-                f"{running} processes are running; this device allows {self._limits.max_processes} at once",
+                f"{running} processes are running; this device allows {self._limits.max_processes} at once.",
                 ErrorCode.DENIED_BY_DEVICE,
             )
 
@@ -205,7 +208,7 @@ def result_size(result: Any) -> int:
         return len(to_json(result))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise DeviceError(
-            f"The tool's result is not JSON: {fault_words(error)}", ErrorCode.BAD_RESULT
+            sentences(f"The tool's result is not JSON: {fault_words(error)}"), ErrorCode.BAD_RESULT
         ) from error
 
 
@@ -213,7 +216,7 @@ def _encoded_size(arguments: dict[str, Any]) -> int:
     try:
         return len(to_json(arguments))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise BadInput(f"The arguments are not JSON: {fault_words(error)}") from error
+        raise BadInput(sentences(f"The arguments are not JSON: {fault_words(error)}")) from error
 
 
 def _planted_link(path: Path) -> str | None:
@@ -308,15 +311,15 @@ def _refuse_odd(arguments: dict[str, Any]) -> None:
     """Refuse values that schemas allow: NUL, NaN (passes every limit), infinity and secrets' placeholders."""
     for value, place, _ in walk(arguments):
         if place is not None and isinstance(name := place[1], str) and "\0" in name:
-            raise BadInput(f"the name of {place_text(place[0]) or 'an argument'} holds a NUL character")
+            raise BadInput(f"the name of {place_text(place[0]) or 'an argument'} holds a NUL character.")
         if isinstance(value, str):
             if "\0" in value:
-                raise BadInput(f"{place_text(place) or 'an argument'} holds a NUL character")
+                raise BadInput(f"{place_text(place) or 'an argument'} holds a NUL character.")
         elif not is_finite(value):
-            raise BadInput(f"{place_text(place) or 'an argument'} must be a finite number, not {value}")
+            raise BadInput(f"{place_text(place) or 'an argument'} must be a finite number, not {value}.")
         elif isinstance(value, dict) and SECRET_MARK in value:
             where = place_text(place) or "the call"
-            raise BadInput(f'{where} holds "{SECRET_MARK}", which only stands for a secret')
+            raise BadInput(f'{where} holds "{SECRET_MARK}", which only stands for a secret.')
 
 
 def _explain(fault: ValidationError, tool: Tool) -> str:

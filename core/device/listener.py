@@ -29,6 +29,7 @@ from core.device.ending import Ending
 from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, DeviceError, Refused
 from core.log import Logger
+from core.text import sentences
 
 log = Logger(__name__)
 
@@ -67,7 +68,9 @@ def read_address(text: str) -> ListenAddress:
     except ValueError:
         host, port = "", None
     if port is None or not host or parts.path or parts.username or parts.query:
-        raise BadInput(f"--listen takes HOST:PORT, such as 127.0.0.1:5001 or 0.0.0.0:5001, not {text[:80]!r}")
+        raise BadInput(
+            f"--listen takes HOST:PORT, such as 127.0.0.1:5001 or 0.0.0.0:5001, not {text[:80]!r}."
+        )
     return ListenAddress(host, port)
 
 
@@ -88,9 +91,9 @@ class DeviceListener:
             BadInput: `secure` is missing there, or `token` is empty.
         """
         if secure is None and not address.loopback:
-            raise BadInput("Beyond this computer a device only listens with TLS")
+            raise BadInput("Beyond this computer a device only listens with TLS.")
         if not token:
-            raise BadInput("A device that listens needs a token")
+            raise BadInput("A device that listens needs a token.")
         self._desk = desk
         self._address = address
         self._token = hashlib.sha256(token.encode()).digest()
@@ -121,8 +124,8 @@ class DeviceListener:
             where = f"{self._address.host}:{self._address.port}"
             failure = listen_failure(error)
             if failure.fault is ListenFault.INVALID:
-                raise BadInput(f"{where} is no address to listen on") from None
-            raise DeviceError(f"{where} cannot be listened on: {failure.detail}") from error
+                raise BadInput(f"{where} is no address to listen on.") from None
+            raise DeviceError(sentences(f"{where} cannot be listened on: {failure.detail}")) from error
         log.info("listening", host=self._address.host, port=self.port, tls=self._secure is not None)
 
     def stop(self) -> None:

@@ -43,7 +43,7 @@ class Observation:
         if not (0 <= x < self.picture_width and 0 <= y < self.picture_height):
             raise BadInput(
                 f"({x:g}, {y:g}) is outside the picture, which is {self.picture_width} × "
-                f"{self.picture_height} pixels"
+                f"{self.picture_height} pixels."
             )
         across = (int(x) + 0.5) * self.width / self.picture_width
         down = (int(y) + 0.5) * self.height / self.picture_height
@@ -86,8 +86,8 @@ class ObservationStore:
         expires, observation = self._held.pop(ref, (0.0, None))
         if observation is None:
             raise DeviceError(
-                "This observation was used already, or is not this device's", ErrorCode.STALE_OBSERVATION
+                "This observation was used already, or is not this device's.", ErrorCode.STALE_OBSERVATION
             )
         if self._clock() >= expires:
-            raise DeviceError("This observation is older than 30 seconds", ErrorCode.STALE_OBSERVATION)
+            raise DeviceError("This observation is older than 30 seconds.", ErrorCode.STALE_OBSERVATION)
         return observation

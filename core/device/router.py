@@ -27,6 +27,7 @@ from core.device.tool_context import ToolContext
 from core.device.tool_rediscovery import LateTools
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.log import Logger
+from core.text import sentences
 
 log = Logger(__name__)
 
@@ -43,10 +44,10 @@ PLATFORM = {"linux": "linux", "win32": "windows", "darwin": "macos"}.get(sys.pla
 def _stopped(tool: str, execution: Execution) -> DeviceError:
     """Why a call that was cancelled while it ran has no result."""
     if execution.cancelled or execution.tool is None or execution.tool.tool_type != "action":
-        return DeviceError(f"{tool} was stopped; part of it may have happened", ErrorCode.CANCELLED)
+        return DeviceError(f"{tool} was stopped; part of it may have happened.", ErrorCode.CANCELLED)
     # Its caller did not ask for that, and a run that is resumed would repeat what was only cancelled.
     return DeviceError(
-        f"{tool} ended with the device client; part of it may have happened", ErrorCode.OUTCOME_UNKNOWN
+        f"{tool} ended with the device client; part of it may have happened.", ErrorCode.OUTCOME_UNKNOWN
     )
 
 
@@ -189,7 +190,7 @@ class Router:
         except Exception as error:  # any error of a tool: the console must get a result
             log.exception("tool failed", tool=command.tool_name)
             fault = DeviceError(
-                f"{command.tool_name}: {type(error).__name__}: {error}", ErrorCode.TOOL_FAILED
+                sentences(f"{command.tool_name}: {type(error).__name__}: {error}"), ErrorCode.TOOL_FAILED
             )
             return failure(fault, command.call_id)
 
@@ -271,7 +272,7 @@ class Router:
         size = base64_size(blobs)
         if size > allowed:
             raise DeviceError(
-                f"The result has {size} bytes of pictures or data; this device sends at most {allowed}",
+                f"The result has {size} bytes of pictures or data; this device sends at most {allowed}.",
                 ErrorCode.BAD_RESULT,
             )
         bounded, _ = self._guard.bound(skeleton, max(1024, allowed - size))
@@ -295,7 +296,7 @@ class Router:
 
     def _find(self, command: Command) -> Tool:
         if self.executor.closed:
-            raise DeviceError("The device client is ending", ErrorCode.CANCELLED)
+            raise DeviceError("The device client is ending.", ErrorCode.CANCELLED)
         tool = self._tools.get(f"{command.tool_type}::{command.tool_name}")
         if tool is not None:
             return tool
@@ -305,18 +306,18 @@ class Router:
                 # Stock servers request the list under the tool type of their agent.
                 return named
             raise BadInput(
-                f"{command.tool_name} is offered as {named.tool_type}, not as {command.tool_type}",
+                f"{command.tool_name} is offered as {named.tool_type}, not as {command.tool_type}.",
                 ErrorCode.UNKNOWN_TOOL,
             )
         for missing in self.unavailable:
             if missing.tool == command.tool_name:
                 raise BadInput(
-                    f"{missing.tool} is not offered: {missing.reason}. {missing.how_to_fix}",
+                    sentences(f"{missing.tool} is not offered: {missing.reason}", missing.how_to_fix),
                     ErrorCode.UNKNOWN_TOOL,
                 )
         offered = ", ".join(sorted(self._by_name))
         raise BadInput(
-            f"This device has no tool {command.tool_name[:120]!r}. It has: {offered}", ErrorCode.UNKNOWN_TOOL
+            f"This device has no tool {command.tool_name[:120]!r}. It has: {offered}.", ErrorCode.UNKNOWN_TOOL
         )
 
     async def _hold_paths(self, tool: Tool, call: ToolCall) -> ToolCall:

@@ -28,6 +28,7 @@ from core.device.device_store import DeviceStore
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.files import sync_folder
 from core.log import Logger
+from core.text import sentences
 
 log = Logger(__name__)
 
@@ -78,7 +79,7 @@ class UndoStore:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise BadInput(f"The state folder {self._folder} cannot be used: {error}") from error
+            raise BadInput(sentences(f"The state folder {self._folder} cannot be used: {error}")) from error
         try:
             cut, leftovers = self._store.do(self._begin)
         except (BadInput, DeviceError) as error:
@@ -131,7 +132,7 @@ class UndoStore:
         """
         if size > self._limits.max_bytes:
             raise Refused(
-                f"{path} holds {size} bytes; this device keeps at most {self._limits.max_bytes} for undo",
+                f"{path} holds {size} bytes; this device keeps at most {self._limits.max_bytes} for undo.",
                 ErrorCode.DENIED_BY_DEVICE,
             )
 
@@ -194,7 +195,7 @@ class UndoStore:
             BadInput: there is no such entry.
         """
         if not _ID.fullmatch(undo_id):
-            raise BadInput("undo_id is not an undo id")
+            raise BadInput("undo_id is not an undo id.")
         text = self._store.do(partial(_entry_of, undo_id=undo_id))
         if text is None:
             raise _gone()
@@ -210,7 +211,7 @@ class UndoStore:
             BadInput: the entry is unknown, used, expired or dropped for space, or cannot be read.
         """
         if not _ID.fullmatch(undo_id):
-            raise BadInput("undo_id is not an undo id")
+            raise BadInput("undo_id is not an undo id.")
         text, dropped = self._store.do(partial(self._claim, undo_id=undo_id))
         for expired in dropped:
             _remove(self._old(expired))
@@ -243,9 +244,11 @@ class UndoStore:
         except FileNotFoundError:
             raise
         except (OSError, ValidationError) as error:
-            raise BadInput(f"The kept content cannot be read: {error}", ErrorCode.NOT_FOUND) from error
+            raise BadInput(
+                sentences(f"The kept content cannot be read: {error}"), ErrorCode.NOT_FOUND
+            ) from error
         if old is not None and hashlib.sha256(old).hexdigest() != entry.old_sha256:
-            raise BadInput("The kept content does not match its digest", ErrorCode.NOT_FOUND)
+            raise BadInput("The kept content does not match its digest.", ErrorCode.NOT_FOUND)
         return entry, old
 
     def give_back(self, undo_id: str) -> None:
@@ -326,7 +329,7 @@ def _remove(path: Path) -> None:
 
 def _gone() -> BadInput:
     return BadInput(
-        "Nothing is kept under this undo_id: it was used, expired, or is not this device's",
+        "Nothing is kept under this undo_id: it was used, expired, or is not this device's.",
         ErrorCode.NOT_FOUND,
     )
 

@@ -29,6 +29,7 @@ from core.policy.grant_book import GrantBook
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.policy.refusal import refusal
 from core.statements import MOST_STATEMENT_SECONDS, check_time
+from core.text import sentences
 
 # Seconds. Signatures are valid for minutes, less what it takes to answer and to send.
 _CLOCK_MATTERS_S = 30.0
@@ -184,7 +185,9 @@ class ApprovalStage:
             return Approved(command, decision, approval)
         if approval.state is ApprovalState.DENIED:
             why = f": {approval.reason}" if approval.reason else "."
-            return Denied(Refused(f"{approval.decided_by} denied it{why}", ErrorCode.DENIED_BY_OPERATOR))
+            return Denied(
+                Refused(sentences(f"{approval.decided_by} denied it{why}"), ErrorCode.DENIED_BY_OPERATOR)
+            )
         self._record_end(command, approval.id, approval.state.value, approval.reason)
         if approval.state is ApprovalState.EXPIRED:
             return Denied(Refused("No operator answered in time; denied once.", ErrorCode.APPROVAL_EXPIRED))

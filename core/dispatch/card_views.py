@@ -40,6 +40,7 @@ from core.ids import now_utc
 from core.models.tool_names import SCREENSHOT, UI_TREE
 from core.policy.analysis.built_in_tools import SCREEN_TARGETS
 from core.tasks import TaskGroupOwner
+from core.text import clause
 
 ON_CARD = "on the card"
 """The moment of a card's pictures in the journal."""
@@ -179,7 +180,7 @@ class CardViews:
             )
             return the_one(tree, request), ""
         except QuarterdeckError as error:
-            return None, error.message.removesuffix(".")
+            return None, clause(error.message)
 
     async def _picture(
         self, command: PreparedCommand, named: Screenshot | None, control: Node | None
@@ -195,7 +196,7 @@ class CardViews:
                 everything = await self._taken(request, {"monitor": 0})
                 picture = picture if everything.shown_part(control.box) is None else everything
         except QuarterdeckError as error:
-            why = error.message.removesuffix(".")
+            why = clause(error.message)
             keep_missing(self._journal, command, ON_CARD, why)
             return None, f"no picture could be taken: {why}"
         if named is None or not (changed := await self._changed(request, named, picture)):
@@ -214,7 +215,7 @@ class CardViews:
         try:
             found = None if region is None else await compared(self._journal, named, now, region)
         except QuarterdeckError as error:
-            return error.message.removesuffix(".")
+            return clause(error.message)
         return "" if found is None or found.fresh else found.why
 
     async def _share(

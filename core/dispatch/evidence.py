@@ -36,6 +36,7 @@ from core.dispatch.stale_target import (
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.next_steps import NO_EVIDENCE
 from core.policy.models import Decision, Moment
+from core.text import clause
 
 _NO_PLACE = "it has no place on the screen now."
 _BY_WILL = frozenset({ErrorCode.STOPPED, ErrorCode.CANCELLED, ErrorCode.JOURNAL_UNAVAILABLE})
@@ -255,7 +256,7 @@ def _wanting(decision: Decision, moment: Moment) -> str:
 def _unfit(error: QuarterdeckError, who: str) -> Refused:
     if error.code in _BY_WILL:
         return Refused(error.message, error.code)
-    why = error.message.removesuffix(".")
+    why = clause(error.message)
     return Refused(
         f"{who} a picture before it, and none can be taken: {why}. Nothing was sent.",
         next_step=NO_EVIDENCE.person,

@@ -36,6 +36,7 @@ from core.models.tools import BUILT_IN_NAMESPACE
 from core.policy.models import Decision
 from core.statements import Request
 from core.tasks import TaskGroupOwner
+from core.text import sentences
 
 _LONGEST_CALL_ID = 200
 # Entries of one command that are read: a command has some ten, and one for each late answer.
@@ -289,7 +290,9 @@ def _without_texts(result: Result, command: CommandState) -> Result:
             facts["undo"] = undo
     error = result.error
     if error is not None:
-        error = error_text(DeviceError(f"What it said is left out. {LEFT_OUT}", read_error_text(error).code))
+        error = error_text(
+            DeviceError(sentences("What it said is left out.", LEFT_OUT), read_error_text(error).code)
+        )
     return result.model_copy(update={"result": facts, "error": error})
 
 
@@ -311,7 +314,7 @@ def _request_of(command: CommandState) -> Request:
 
 def _never_seen(request: Request, decision: Decision, took: float) -> CommandResult:
     never = DeviceError(
-        f"{request.device} never saw the command and refuses it from now on; nothing was run",
+        f"{request.device} never saw the command and refuses it from now on; nothing was run.",
         ErrorCode.DEVICE_OFFLINE,
     )
     return not_sent(request, decision, never, took)

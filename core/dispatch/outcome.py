@@ -38,7 +38,7 @@ from core.next_steps import DEVICE_DOES_NOT_KNOW, NO_ANSWER, UNUSABLE_ANSWER
 from core.policy.models import Decision
 from core.quick import made
 from core.statements import Request
-from core.text import shorten_middle
+from core.text import sentences, shorten_middle
 
 # Gaps named in a note, and the characters of each.
 _MOST_GAPS = 5
@@ -147,7 +147,7 @@ def conclude(
     """
     if answer.status is ResultStatus.NONE:
         reason = f": {answer.error}" if answer.error else "."
-        no_status = QuarterdeckError(f"The device answered, but not whether it did it{reason}")
+        no_status = QuarterdeckError(sentences(f"The device answered, but not whether it did it{reason}"))
         return unusable(request, decision, no_status, evidence, duration_ms)
     reads = decision.effect is Effect.OBSERVE
     error = _reported_error(answer, failure, reads)

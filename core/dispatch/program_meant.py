@@ -18,6 +18,7 @@ from core.dispatch.command import PreparedCommand
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.models.tool_names import CLOSE_APPLICATION, LIST_PROCESSES
 from core.models.tools import BUILT_IN_NAMESPACE, Tool
+from core.text import clause
 
 MOST_NAMED = 10
 """The most programs that a refusal lists."""
@@ -54,9 +55,9 @@ async def with_process(command: PreparedCommand, dispatch: Dispatch) -> CommandR
     if result.error is not None:
         if result.error.code in (ErrorCode.STOPPED, ErrorCode.CANCELLED, ErrorCode.JOURNAL_UNAVAILABLE):
             raise Refused(result.error.message, result.error.code)
-        words = result.error.message.removesuffix(".")
+        words = clause(result.error.message)
         raise QuarterdeckError(
-            f"Which program is called {name!r} was not found out: {words}. Name its pid", result.error.code
+            f"Which program is called {name!r} was not found out: {words}. Name its pid.", result.error.code
         )
     found = result.result if isinstance(result.result, dict) else {}
     rows = [row for row in found.get("processes", ()) if isinstance(row, dict)]

@@ -21,7 +21,7 @@ from core.errors import BadInput
 from core.models.frozen import FrozenModel
 from core.models.tool_names import SCREENSHOT
 from core.policy.analysis.built_in_tools import SCREEN_TARGETS, ScreenTarget
-from core.text import shorten_middle
+from core.text import sentences, shorten_middle
 
 # Width and height of the compared region around a point, in pixels of the picture.
 AROUND_POINT = 64
@@ -221,4 +221,4 @@ def _decoded(data: bytes) -> tuple[Any, int]:
                 raise BadInput("The picture is too large to be compared.")
             return picture.convert("RGB"), _NOISE[picture.format or "PNG"]
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BadInput(f"The picture cannot be read: {error}") from error
+        raise BadInput(sentences(f"The picture cannot be read: {error}")) from error

@@ -417,7 +417,7 @@ class DeviceConnections:
         if not known.paired:
             # `owner_of` may just have found that its pairing is not signed.
             self.know(known.name)
-            raise TokenRefused("the token was revoked", known.name)
+            raise TokenRefused("the token was revoked.", known.name)
         return known.name
 
     def _connected(self, link: DeviceLink) -> None:

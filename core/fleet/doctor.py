@@ -378,7 +378,7 @@ class Doctor:
             # The checks must not send anything to an address that a link would not use.
             DialAddress(known.name, known.url, "", known.fingerprint).check()
         except BadInput as error:
-            return [_failed("address", f"{error.message}.", again)]
+            return [_failed("address", error.message, again)]
         try:
             probe = Probe(known, self._registry.dial_token(known.name))
         except BadInput as error:

@@ -412,5 +412,5 @@ def _by_name(known: list[KnownDevice]) -> dict[str, KnownDevice]:
     ):
         twice = next((value for value, count in seen.items() if count > 1), None)
         if twice is not None:
-            raise BadInput(f"the {what} {twice} is in it twice")
+            raise BadInput(f"the {what} {twice} is in it twice.")
     return {one.name: one for one in known}

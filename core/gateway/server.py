@@ -23,6 +23,7 @@ from core.gateway.answers import error_answer
 from core.gateway.calls import RunStanding, ToolCalls
 from core.gateway.tools import BY_NAME, TOOLS, Arguments
 from core.log import Logger
+from core.text import sentences
 
 _MOST_FAULTS = 5
 _LONGEST_FAULT = 300
@@ -128,9 +129,9 @@ def _arguments(params: types.CallToolRequestParams) -> Arguments:
     if tool is None:
         near = get_close_matches(params.name[:100], BY_NAME, n=1)
         hint = f"Did you mean {near[0]}?" if near else "A tool of a device is run by run_commands."
-        raise BadInput(f"There is no tool {params.name[:100]!r}. {hint}", ErrorCode.UNKNOWN_TOOL)
+        raise BadInput(sentences(f"There is no tool {params.name[:100]!r}", hint), ErrorCode.UNKNOWN_TOOL)
     try:
         return tool.arguments.model_validate(params.arguments or {})
     except ValidationError as error:
         told = [fault[:_LONGEST_FAULT] for fault in faults_of(error)[:_MOST_FAULTS]]
-        raise BadInput(f"{params.name}: {'; '.join(told)}") from error
+        raise BadInput(f"{params.name}: {'; '.join(told)}.") from error

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from core.errors import BadInput, ErrorCode
 from core.filter_language import LONGEST, Filter, Language
 from core.models.devices import Device, Health
+from core.text import sentences
 
 __all__ = ["FIELDS", "LANGUAGE", "LONGEST", "DeviceFilter", "no_match", "os_word", "parse_filter"]
 
@@ -55,7 +56,7 @@ def no_match(targets: str) -> BadInput:
         if several
         else ""
     )
-    return BadInput(f"No device matches {targets!r}.{words}", ErrorCode.UNKNOWN_DEVICE)
+    return BadInput(sentences(f"No device matches {targets!r}.{words}"), ErrorCode.UNKNOWN_DEVICE)
 
 
 def parse_filter(text: str) -> DeviceFilter:

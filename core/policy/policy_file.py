@@ -26,6 +26,7 @@ from core.models.tools import BUILT_IN_NAMESPACE, Effect, Risk
 from core.policy.models import Profile
 from core.policy.name_patterns import fits, is_glob
 from core.policy.rules import Patterns, Rule
+from core.text import sentences
 
 MOST_RULES = 20_000
 LARGEST_FILE = 8 * 1024 * 1024
@@ -155,14 +156,14 @@ def parse_policy(text: str) -> PolicyFile:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"policy.toml is not TOML: {fault_words(error)}") from error
+        raise BadInput(sentences(f"policy.toml is not TOML: {fault_words(error)}")) from error
     if "line_numbers" in data:
-        raise BadInput("policy.toml: line_numbers: there is no such key")
+        raise BadInput("policy.toml: line_numbers: there is no such key.")
     lines = table_lines(text)
     try:
         return PolicyFile.model_validate({**data, "line_numbers": lines.get("rule", [])})
     except ValidationError as error:
-        raise BadInput(f"policy.toml{_where(error, data, lines)}") from error
+        raise BadInput(sentences(f"policy.toml{_where(error, data, lines)}")) from error
 
 
 def rule_lines(text: str) -> list[int]:

@@ -25,6 +25,7 @@ from core.policy.loosening import loosenings, worded_as
 from core.policy.models import Answer, Decision, Explanation, Profile, Reason, RuleHit
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy, read_policy_text
 from core.policy.profiles import more_careful
+from core.text import sentences
 
 NOT_ACCEPTED = "policy.toml, not accepted"
 
@@ -233,7 +234,9 @@ def checked_policy(text: str) -> PolicyFile:
         if not result.ok:
             kind = "match" if result.wanted else "not_match"
             at = f" line {result.line}" if result.line else ""
-            raise BadInput(f"policy.toml{at}: rule {result.rule}, {kind} {result.number}: {result.fault}")
+            raise BadInput(
+                sentences(f"policy.toml{at}: rule {result.rule}, {kind} {result.number}: {result.fault}")
+            )
     return file
 
 

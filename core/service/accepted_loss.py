@@ -22,6 +22,7 @@ from core.changes import Change, ChangeKind, Proposal, SignedChange
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
 from core.home import Home
 from core.service.changes import SIGNED_KINDS, ChangeGate, SignatureHistory
+from core.text import sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,9 @@ def _check_not_removed(home: Home, author: Operator) -> None:
     try:
         known = read_copy(home.operators)
     except BadInput as error:
-        raise Refused(f"{home.operators} cannot be read: {error}", ErrorCode.APPROVAL_INVALID) from error
+        raise Refused(
+            sentences(f"{home.operators} cannot be read: {error}"), ErrorCode.APPROVAL_INVALID
+        ) from error
     if known is None:
         return
     if all((one.name, one.public_key) != (author.name, author.public_key) for one in known):

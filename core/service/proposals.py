@@ -32,6 +32,7 @@ from core.service.held_settings import (
 from core.service.scopes import scopes_looking_at
 from core.service.service import Service
 from core.service.trusted import SETTINGS_SUBJECT, policy_change
+from core.text import sentences
 from core.tokens import token_digest
 
 
@@ -392,7 +393,7 @@ def _agent_settings_in(after: dict[str, Any]) -> AgentSettings:
     try:
         return AgentSettings.model_validate(after)
     except ValueError as error:
-        raise BadInput(f"These are not settings of an agent: {first_fault(error)}") from error
+        raise BadInput(sentences(f"These are not settings of an agent: {first_fault(error)}")) from error
 
 
 def _before(service: Service, name: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from core.service.trusted_agents import restore_agents
 from core.service.trusted_devices import read_trusted_devices
 from core.service.trusted_marks import marks_looked_at
 from core.settings import Settings
+from core.text import clause
 
 POLICY_SUBJECT = "policy.toml"
 SETTINGS_SUBJECT = "settings.toml"
@@ -184,14 +185,17 @@ async def _tightened(journal: Journal, signed_sha: str, later: list[str]) -> tup
         text = await _text(journal, signed_sha)
         file: PolicyFile = checked_policy(text)
     except (JournalError, BadInput) as error:
-        words = f"The accepted policy cannot be read ({error.message}), so everything asks."
+        words = f"The accepted policy cannot be read ({clause(error.message)}), so everything asks."
         return UNREADABLE, words
     for sha in reversed(later):
         try:
             stricter = await _text(journal, sha)
             parsed = checked_policy(stricter)
         except (JournalError, BadInput) as error:
-            return UNREADABLE, f"The accepted policy cannot be read ({error.message}), so everything asks."
+            return (
+                UNREADABLE,
+                f"The accepted policy cannot be read ({clause(error.message)}), so everything asks.",
+            )
         if not loosenings(file, parsed):
             text, file = stricter, parsed
     return text, ""

@@ -250,7 +250,7 @@ def _check_adopted_nothing(entry: Entry) -> None:
         BadInput: a device's trust came from the files of an earlier version.
     """
     if entry.device is not None:
-        raise BadInput("it adopts what an earlier version trusted by its files")
+        raise BadInput("it adopts what an earlier version trusted by its files.")
 
 
 def _is_of(entry: Entry, known: KnownDevice) -> bool:

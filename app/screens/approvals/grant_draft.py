@@ -21,6 +21,7 @@ from core.ids import new_id
 from core.policy.constraints import Constraint
 from core.policy.grant_scope import uncovered_request
 from core.policy.grants import ANY, GrantTerms, limits_fault, scope_words, usual_limits
+from core.text import sentences
 
 # What a grant may name.
 MOST_DEVICES = 100
@@ -87,9 +88,9 @@ class Argument:
         try:
             return self._condition()
         except ValidationError as error:
-            raise BadInput(f"{self.name}: {_first(error)}") from error
+            raise BadInput(sentences(f"{self.name}: {_first(error)}")) from error
         except ValueError as error:
-            raise BadInput(f"{self.name}: {error}") from error
+            raise BadInput(sentences(f"{self.name}: {error}")) from error
 
     def _condition(self) -> Constraint | Literal["any"]:
         match self.breadth:

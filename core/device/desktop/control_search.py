@@ -110,7 +110,7 @@ def the_one(found: Found[Control]) -> Control:
         raise BadInput(not_there(found), code)
     listed = "; ".join(listed_text(one) for one in found.controls[:_CANDIDATES])
     raise BadInput(
-        f"{len(found.controls)} controls fit {found.wanted}; use control_id with one of: {listed}",
+        f"{len(found.controls)} controls fit {found.wanted}; use control_id with one of: {listed}.",
         ErrorCode.CONTROL_AMBIGUOUS,
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from core.controls import SEARCHED, SHOWING
 from core.device.desktop.control_search import Found, Wanted, nearest
 from core.errors import DeviceError, ErrorCode
+from core.text import sentences
 
 if TYPE_CHECKING:
     from core.device.desktop.key_chords import Chord
@@ -298,13 +299,13 @@ class Unavailability:
 
     def error(self) -> DeviceError:
         """The lack as a tool's error."""
-        return DeviceError(f"{self.reason}. {self.how_to_fix}", ErrorCode.TOOL_FAILED)
+        return DeviceError(f"{self.reason}. {self.how_to_fix}.", ErrorCode.TOOL_FAILED)
 
 
 def stale(what: str) -> DeviceError:
     """The error for an id whose control or window is gone."""
     return DeviceError(
-        f"{what} is not there (any more). Read the controls again and use an id from there",
+        f"{what} is not there (any more). Read the controls again and use an id from there.",
         ErrorCode.STALE_OBSERVATION,
     )
 
@@ -358,7 +359,7 @@ class Desktop(ABC):
     async def cell(self, table_id: str, row: int, column: int) -> Control:
         """A cell of a table by its row and column, from 1, wherever the table is scrolled to."""
         raise DeviceError(
-            "On this system no cell is found by its row and column; search it by its name",
+            "On this system no cell is found by its row and column; search it by its name.",
             ErrorCode.TOOL_FAILED,
         )
 
@@ -564,4 +565,4 @@ def monitors_now() -> list[Box]:
                 for one in screen.monitors[1:]
             ]
     except (mss.exception.ScreenShotError, OSError) as error:
-        raise DeviceError(f"The screen cannot be read: {error}", ErrorCode.TOOL_FAILED) from error
+        raise DeviceError(sentences(f"The screen cannot be read: {error}"), ErrorCode.TOOL_FAILED) from error

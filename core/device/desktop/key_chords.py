@@ -78,7 +78,7 @@ def parse_chord(written: str) -> Chord:
     for part in parts[:-1]:
         modifier = _MODIFIERS.get(part.lower())
         if modifier is None:
-            raise BadInput(f"Unknown modifier: {part[:40]}. One of: {', '.join(dict.fromkeys(_MODIFIERS))}")
+            raise BadInput(f"Unknown modifier: {part[:40]}. One of: {', '.join(dict.fromkeys(_MODIFIERS))}.")
         if modifier not in held:
             held.append(modifier)
     key = _key(parts[-1])
@@ -86,7 +86,7 @@ def parse_chord(written: str) -> Chord:
         # "ctrl+T" means the key T, not the capital letter.
         key = key.lower() if len(key.lower()) == 1 else key
     if key in held:
-        raise BadInput(f"Unknown key: {written[:40]} names {key} twice")
+        raise BadInput(f"Unknown key: {written[:40]} names {key} twice.")
     return Chord(tuple(held), key)
 
 
@@ -115,5 +115,5 @@ def _key(part: str) -> str:
         return modifier
     raise BadInput(
         f"Unknown key: {part[:40] or '(nothing)'}. One of: {', '.join(NAMED[:21])}, f1 to f24, "
-        f"a modifier ({', '.join(dict.fromkeys(_MODIFIERS.values()))}), or one character"
+        f"a modifier ({', '.join(dict.fromkeys(_MODIFIERS.values()))}), or one character."
     )

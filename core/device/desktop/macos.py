@@ -23,6 +23,7 @@ from core.device.desktop.interface import (
 from core.device.desktop.key_chords import Chord
 from core.device.desktop.threaded_backend import BlockingDesktop, Program, Vanished
 from core.errors import BadInput, DeviceError, ErrorCode
+from core.text import sentences
 
 _ANSWER_S = 1.0
 _FOCUS_TRIES = 20
@@ -200,7 +201,7 @@ class MacDesktop(BlockingDesktop):
             if self._get(element, "AXFocused"):
                 return
             threading.Event().wait(0.05)
-        raise DeviceError("The control does not take the focus", ErrorCode.KEYBOARD_ELSEWHERE)
+        raise DeviceError("The control does not take the focus.", ErrorCode.KEYBOARD_ELSEWHERE)
 
     def _activate(self, process_id: int) -> None:
         for one in self._space.runningApplications():
@@ -241,14 +242,14 @@ class MacDesktop(BlockingDesktop):
     def do_press(self, chord: Chord) -> None:
         """See `BlockingDesktop`."""
         if "altgr" in (*chord.modifiers, chord.key):
-            raise BadInput("macOS has no altgr key. Use alt")
+            raise BadInput("macOS has no altgr key. Use alt.")
         flags = 0
         for name in chord.modifiers:
             flags |= _MODIFIERS[name][1]
         if len(chord.key) > 1:
             code = KEYS.get(chord.key, _MODIFIERS.get(chord.key, (None, 0))[0])
             if code is None:
-                raise BadInput(f"macOS has no key {chord.key}")
+                raise BadInput(f"macOS has no key {chord.key}.")
             self._strike(code, flags)
         elif chord.modifiers and chord.key in _PLACES:
             self._strike(_PLACES[chord.key], flags)
@@ -271,7 +272,7 @@ class MacDesktop(BlockingDesktop):
 
     def _loaded(self, library: Any) -> Any:
         if library is None:
-            raise DeviceError("The system's libraries are not loaded", ErrorCode.TOOL_FAILED)
+            raise DeviceError("The system's libraries are not loaded.", ErrorCode.TOOL_FAILED)
         return library
 
     def _strike(self, code: int, flags: int, character: str = "") -> None:
@@ -298,9 +299,9 @@ class MacDesktop(BlockingDesktop):
         if error == _INVALID_ELEMENT:
             raise Vanished
         if error == _CANNOT_COMPLETE:
-            raise DeviceError("The program did not answer", ErrorCode.OUTCOME_UNKNOWN)
+            raise DeviceError("The program did not answer.", ErrorCode.OUTCOME_UNKNOWN)
         if error != _SUCCESS:
-            raise DeviceError(f"macOS refused with its error {error}", ErrorCode.TOOL_FAILED)
+            raise DeviceError(sentences(f"macOS refused with its error {error}"), ErrorCode.TOOL_FAILED)
 
     def _process_id(self, element: Any) -> int:
         error, process_id = self._ax.AXUIElementGetPid(element, None)

@@ -114,7 +114,7 @@ async def press(
             `outcome_unknown`).
     """
     if not _is_enabled(control):
-        raise NotPressed(f"{named(control)} is disabled", ErrorCode.CONTROL_DISABLED)
+        raise NotPressed(f"{named(control)} is disabled.", ErrorCode.CONTROL_DISABLED)
     return await _Press(desktop, control, window, button, count).run()
 
 
@@ -135,12 +135,12 @@ async def reachable(desktop: Desktop, control: Control) -> tuple[int, int]:
         NotPressed: it is not showing, or covered.
     """
     if control.box is None or not await _is_shown(desktop, control):
-        raise NotPressed(f"{named(control)} is not showing", ErrorCode.CONTROL_NOT_SHOWING)
+        raise NotPressed(f"{named(control)} is not showing.", ErrorCode.CONTROL_NOT_SHOWING)
     x, y = control.box.centre
     if not any(one.holds(x, y) for one in await screens(desktop)):
-        raise NotPressed(f"{named(control)} is not on the screen", ErrorCode.CONTROL_NOT_SHOWING)
+        raise NotPressed(f"{named(control)} is not on the screen.", ErrorCode.CONTROL_NOT_SHOWING)
     if obstacle := await desktop.in_the_way(control, x, y):
-        raise NotPressed(f"{named(control)} is {obstacle}", ErrorCode.CONTROL_COVERED)
+        raise NotPressed(f"{named(control)} is {obstacle}.", ErrorCode.CONTROL_COVERED)
     return x, y
 
 
@@ -260,7 +260,7 @@ class _Press:
                     if await _is_in_view(self.desktop, again):
                         break
                 else:
-                    raise NotPressed(f"{named(menu)} does not open", ErrorCode.CONTROL_NOT_SHOWING)
+                    raise NotPressed(f"{named(menu)} does not open.", ErrorCode.CONTROL_NOT_SHOWING)
             except NotPressed:
                 if (await self._look()).popups - before.popups:
                     await self.desktop.press(Chord((), "escape"))
@@ -324,12 +324,12 @@ class _Press:
         if _is_only_armed(self.control, seen):
             # Not clicked as well: a program that is only slow would be pressed twice.
             raise DeviceError(
-                f"{named(self.control)} is armed, and was not released: its program has not acted on it yet",
+                f"{named(self.control)} is armed, and was not released: its program has not acted on it yet.",
                 ErrorCode.OUTCOME_UNKNOWN,
             )
         if opens and not seen.anything and _says_what_opens(self.control):
             raise DeviceError(
-                f"{named(self.control)} was pressed, and nothing opened within {_OPENS_S:g} s",
+                f"{named(self.control)} was pressed, and nothing opened within {_OPENS_S:g} s.",
                 ErrorCode.TOOL_FAILED,
             )
         return Pressed(method, box, seen)

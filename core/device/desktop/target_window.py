@@ -14,6 +14,7 @@ from typing import Any
 from core.controls import program_of
 from core.device.desktop.interface import Control, Desktop, Window, stale
 from core.errors import BadInput, DeviceError, ErrorCode
+from core.text import sentences
 
 # A window manager that must first show another workspace may take some tenths of a second.
 _FORWARD_S = 2.0
@@ -42,7 +43,7 @@ async def named_window(desktop: Desktop, arguments: Mapping[str, Any]) -> Window
     if window is None:
         raise stale(f"The window {window_id[:60]}")
     if window not in own:
-        raise BadInput(f"{described(window)} is not a window of {str(program)[:60]!r}")
+        raise BadInput(f"{described(window)} is not a window of {str(program)[:60]!r}.")
     return window
 
 
@@ -77,7 +78,9 @@ async def brought_forward(desktop: Desktop, window: Window) -> Window:
     reason = out_of_sight(now) or (
         f"the keyboard is in {described(active)}" if active else "no window has the keyboard"
     )
-    raise DeviceError(f"{described(now)} did not come to the front: {reason}", ErrorCode.KEYBOARD_ELSEWHERE)
+    raise DeviceError(
+        sentences(f"{described(now)} did not come to the front: {reason}"), ErrorCode.KEYBOARD_ELSEWHERE
+    )
 
 
 async def only_there(desktop: Desktop, arguments: Mapping[str, Any]) -> Window | None:
@@ -104,7 +107,7 @@ def check_inside(control: Control, shown_in: Window | None, wanted: Window) -> N
     if shown_in is None or same_id(shown_in.id, wanted.id):
         return
     name = f"The {control.role} {control.name!r}" if control.name else f"The {control.role}"
-    raise BadInput(f"{name} is in {described(shown_in)}, not in {described(wanted)}")
+    raise BadInput(f"{name} is in {described(shown_in)}, not in {described(wanted)}.")
 
 
 def out_of_sight(window: Window) -> str | None:
@@ -154,7 +157,7 @@ def _only(windows: list[Window], own: list[Window], program: str) -> Window:
         there = sorted({one.process_name for one in windows if one.process_name})
         known = ", ".join(there[:_LISTED]) or "none"
         raise BadInput(
-            f"No window of {program[:60]!r} is there. Programs with windows: {known}",
+            f"No window of {program[:60]!r} is there. Programs with windows: {known}.",
             ErrorCode.CONTROL_NOT_FOUND,
         )
     if active := next((one for one in own if one.active), None):
@@ -165,7 +168,7 @@ def _only(windows: list[Window], own: list[Window], program: str) -> Window:
         return own[-1]
     listed = "; ".join(described(one) for one in reversed(alone[-_LISTED:]))
     raise BadInput(
-        f"{len(alone)} windows belong to {program[:60]!r}; use window_id with one of: {listed}",
+        f"{len(alone)} windows belong to {program[:60]!r}; use window_id with one of: {listed}.",
         ErrorCode.CONTROL_AMBIGUOUS,
     )
 

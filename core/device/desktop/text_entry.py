@@ -26,6 +26,7 @@ from core.device.desktop.interface import (
 from core.device.desktop.key_chords import Chord
 from core.device.desktop.target_window import active_window, belongs_to, brought_forward, described
 from core.errors import DeviceError, ErrorCode
+from core.text import sentences
 
 _Answer = TypeVar("_Answer")
 Method = Literal["accessibility", "keys"]
@@ -395,7 +396,9 @@ class TextEntry:
     def _stopped(self, reason: str) -> DeviceError:
         """The error for text that did not all arrive; it does not repeat the text, which may be a secret."""
         typed, length = self._entry.typed, self._entry.length
-        return DeviceError(f"Typed {typed} of {length} characters: {reason}", ErrorCode.TOOL_FAILED)
+        return DeviceError(
+            sentences(f"Typed {typed} of {length} characters: {reason}"), ErrorCode.TOOL_FAILED
+        )
 
 
 def _takes_no_text(control: Control) -> str | None:

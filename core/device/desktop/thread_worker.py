@@ -74,7 +74,7 @@ class OneThread:
             future.add_done_callback(_look_away)
             self.abandon()
             raise DeviceError(
-                f"{self._what} did not answer within {seconds:g} s", ErrorCode.TIMEOUT
+                f"{self._what} did not answer within {seconds:g} s.", ErrorCode.TIMEOUT
             ) from None
         except asyncio.CancelledError:
             future.add_done_callback(_look_away)

@@ -219,7 +219,7 @@ class BlockingDesktop(Desktop):
         pressed = await self._run(self._only_in, window, lambda: (self.do_press(chord), True))
         if pressed is None:
             raise DeviceError(
-                "Another window took the keyboard before the key was pressed", ErrorCode.KEYBOARD_ELSEWHERE
+                "Another window took the keyboard before the key was pressed.", ErrorCode.KEYBOARD_ELSEWHERE
             )
 
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
@@ -302,7 +302,7 @@ class BlockingDesktop(Desktop):
             if not named:
                 there = ", ".join(sorted({one.name for one in programs})[:10])
                 raise BadInput(
-                    f"No program {scope.process_name[:60]!r} shows controls. One of: {there}",
+                    f"No program {scope.process_name[:60]!r} shows controls. One of: {there}.",
                     ErrorCode.CONTROL_NOT_FOUND,
                 )
             programs = named

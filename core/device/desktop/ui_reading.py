@@ -12,6 +12,7 @@ from core.device.desktop.control_search import Found, Wanted, not_there
 from core.device.desktop.interface import Bounds, Control, Desktop, Scope
 from core.device.desktop.outline import MOST_BYTES, brief_node, node_as_dict, tree_as_dict
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
+from core.text import sentences
 
 DEPTH, NODES = 45, 4_000
 """How far a tree is read where the call names no limits; what is too much to return is counted."""
@@ -63,7 +64,7 @@ class UiReading:
         """
         wanted, scope = _wanted(arguments), _scope(arguments, program_of(arguments))
         if wanted is None:
-            raise BadInput("Give role, name or both")
+            raise BadInput("Give role, name or both.")
         disappears = arguments.get("until", "appears") == "disappears"
         loop = asyncio.get_running_loop()
         start = loop.time()
@@ -101,7 +102,7 @@ def _place(arguments: dict[str, Any]) -> tuple[str, int, int] | None:
     if row is None and column is None:
         return None
     if row is None or column is None or table is None:
-        raise BadInput("Give row, column and below, the id of the table, together")
+        raise BadInput("Give row, column and below, the id of the table, together.")
     return table, int(row), int(column)
 
 
@@ -135,9 +136,9 @@ def _not_in_time(
     seconds = f"{waited:.3g} s" if math.isfinite(waited) else "the time given"
     if disappears:
         left = "is still there" if found.controls else "may still be there: not every control could be read"
-        return DeviceError(f"{found.wanted} {left} after {seconds}", ErrorCode.TOOL_FAILED)
+        return DeviceError(f"{found.wanted} {left} after {seconds}.", ErrorCode.TOOL_FAILED)
     hidden = [one for one in found.controls if SHOWING not in one.states]
     why = f"{hidden[0].role} {hidden[0].name!r} is not showing" if hidden else not_there(found)
     if fault is not None:
         why = fault.message
-    return DeviceError(f"Nothing appeared within {seconds}. {why}", ErrorCode.CONTROL_NOT_FOUND)
+    return DeviceError(sentences(f"Nothing appeared within {seconds}. {why}"), ErrorCode.CONTROL_NOT_FOUND)

@@ -76,7 +76,7 @@ class UiTools:
         # A pointer moved beyond the screen would stop at its edge, over something else.
         if screen is None or not seen.shows(*at, layers, met):
             raise DeviceError(
-                "Another window is at this place than in the picture, or it has moved. Take a new picture",
+                "Another window is at this place than in the picture, or it has moved. Take a new picture.",
                 ErrorCode.STALE_OBSERVATION,
             )
         owner = await self.desktop.owner_at(*at)
@@ -99,7 +99,7 @@ class UiTools:
         before = await active_window(self.desktop)
         window = await only_there(self.desktop, arguments)
         if window is None:
-            raise BadInput("Give window_id, or process_name (or app_root_name)")
+            raise BadInput("Give window_id, or process_name (or app_root_name).")
         return {"active": True, "window": window_target(window), "before": window_target(before)}
 
     async def type_text(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class UiTools:
         text, control_id = arguments["text"], arguments.get("control_id")
         if len(text) > _LONGEST_TEXT:
             raise BadInput(
-                f"text has {len(text)} characters; at most {_LONGEST_TEXT} are typed", ErrorCode.TOO_LARGE
+                f"text has {len(text)} characters; at most {_LONGEST_TEXT} are typed.", ErrorCode.TOO_LARGE
             )
         window = await only_there(self.desktop, arguments)
         control = None
@@ -182,7 +182,7 @@ class UiTools:
             control = await self.desktop.control(control_id)
         elif (program is None and only is None) or (role is None and name is None):
             raise BadInput(
-                "Give control_id, or process_name (or app_root_name) or window_id with role, name or both"
+                "Give control_id, or process_name (or app_root_name) or window_id with role, name or both."
             )
         else:
             scope = Scope(program) if only is None else Scope(window_id=only.id)
@@ -196,7 +196,7 @@ class UiTools:
         control = await self.desktop.control(control_id)
         if "read only" in control.states or not {"enabled", "sensitive"} & set(control.states):
             raise DeviceError(
-                f"{named(control)} takes no text: it is disabled or read-only", ErrorCode.CONTROL_DISABLED
+                f"{named(control)} takes no text: it is disabled or read-only.", ErrorCode.CONTROL_DISABLED
             )
         return control
 

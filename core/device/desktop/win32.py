@@ -208,7 +208,7 @@ class WindowsDesktop(BlockingDesktop):
                 if element.HasKeyboardFocus:
                     return
                 threading.Event().wait(0.05)
-        raise DeviceError("The control does not take the focus", ErrorCode.KEYBOARD_ELSEWHERE)
+        raise DeviceError("The control does not take the focus.", ErrorCode.KEYBOARD_ELSEWHERE)
 
     def do_insert(self, element: Any, text: str) -> bool:
         """Insert into an empty field only: UI Automation sets whole values and cannot insert at a caret."""
@@ -251,7 +251,7 @@ class WindowsDesktop(BlockingDesktop):
         found = int(self._user.VkKeyScanW(ord(chord.key)))
         if found & 0xFFFF == 0xFFFF:
             if held:
-                raise BadInput(f"This keyboard layout has no key {chord.key}")
+                raise BadInput(f"This keyboard layout has no key {chord.key}.")
             self._auto.SendUnicodeChar(chord.key)
             return
         wanted = [

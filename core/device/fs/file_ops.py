@@ -21,6 +21,7 @@ from core.device.guard import result_size
 from core.device.tool import FailedWithResult
 from core.device.undo import UndoStore, temporary_name
 from core.errors import BadInput, DeviceError, ErrorCode
+from core.text import sentences
 from core.text_encodings import decoded
 
 _ACL = "system.posix_acl_access"
@@ -87,11 +88,11 @@ def told_as_failure(path: Path) -> Iterator[None]:
     try:
         yield
     except PermissionError as error:
-        raise BadInput(f"{path}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE) from error
+        raise BadInput(sentences(f"{path}: {error.strerror}"), ErrorCode.DENIED_BY_DEVICE) from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise BadInput(f"{path}: {error.strerror}") from error
-        raise DeviceError(f"{path}: {error.strerror or error}", ErrorCode.TOOL_FAILED) from error
+            raise BadInput(sentences(f"{path}: {error.strerror}")) from error
+        raise DeviceError(sentences(f"{path}: {error.strerror or error}"), ErrorCode.TOOL_FAILED) from error
 
 
 def read(held: SafePath, encoding: str, offset: int, most: int, room: int) -> dict[str, Any]:
@@ -150,9 +151,9 @@ def write(held: SafePath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
     with told_as_failure(held.path), held.folder() as folder:
         facts = folder.stat(folder.name)
         if facts is not None and not stat.S_ISREG(facts.st_mode):
-            raise BadInput(f"{held.path} is not a regular file")
+            raise BadInput(f"{held.path} is not a regular file.")
         if facts is not None and mode == "create":
-            raise BadInput(f"{held.path} exists; mode overwrite or append would change it")
+            raise BadInput(f"{held.path} exists; mode overwrite or append would change it.")
         if facts is not None:
             undo.refuse_too_large(held.path, facts.st_size)
             _refuse_read_only(folder)
@@ -187,7 +188,7 @@ def _other_names(facts: os.stat_result | None) -> dict[str, str]:
 def _refuse_read_only(folder: DirHandle) -> None:
     """Refuse to replace a file that this user may not write: renaming checks only the folder's rights."""
     if not folder.may_write(folder.name):
-        raise BadInput(f"{folder.path / folder.name} is read-only for this user", ErrorCode.DENIED_BY_DEVICE)
+        raise BadInput(f"{folder.path / folder.name} is read-only for this user.", ErrorCode.DENIED_BY_DEVICE)
 
 
 def _make_durable(folder: DirHandle, done: dict[str, Any]) -> None:
@@ -196,7 +197,9 @@ def _make_durable(folder: DirHandle, done: dict[str, Any]) -> None:
     except OSError as error:
         # The change has been made and can be undone: the error must carry the result with its undo id.
         raise FailedWithResult(
-            f"{folder.path / folder.name} was changed, but may not outlive a power cut: {error.strerror}",
+            sentences(
+                f"{folder.path / folder.name} was changed, but may not outlive a power cut: {error.strerror}"
+            ),
             ErrorCode.PARTIAL_FAILURE,
             done,
         ) from error
@@ -277,7 +280,7 @@ def _digest(folder: DirHandle, most: int) -> str:
 def _changed_since(path: Path, how: str = "") -> BadInput:
     shown = f": {how}" if how else ""
     return BadInput(
-        f"{path} has changed since{shown}; restoring would lose that change", ErrorCode.CONTRACT_CHANGED
+        f"{path} has changed since{shown}; restoring would lose that change.", ErrorCode.CONTRACT_CHANGED
     )
 
 
@@ -336,7 +339,7 @@ def _unchanged(folder: DirHandle, before: os.stat_result | None) -> None:
     if now is None and before is None:
         return
     if now is None or before is None or _version(now) != _version(before):
-        raise BadInput(f"{folder.path / folder.name} was changed by another program just now")
+        raise BadInput(f"{folder.path / folder.name} was changed by another program just now.")
 
 
 def _version(facts: os.stat_result) -> tuple[int, ...]:
@@ -349,7 +352,7 @@ def _name_new(folder: DirHandle, temporary: str) -> None:
     try:
         folder.link(temporary, folder.name)
     except FileExistsError as error:
-        raise BadInput(f"{folder.path / folder.name} was made by another program just now") from error
+        raise BadInput(f"{folder.path / folder.name} was made by another program just now.") from error
     except OSError:
         # This file system has no hard links: only the check just before protects a file made meanwhile.
         folder.replace(temporary, folder.name)

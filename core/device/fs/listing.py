@@ -62,8 +62,8 @@ def list_folder(
 def _opened(held: SafePath) -> Iterator[int | str]:
     if not held.path.is_dir():
         if held.path.exists():
-            raise BadInput(f"{held.path} is not a folder")
-        raise BadInput(f"{held.path} does not exist", ErrorCode.NOT_FOUND)
+            raise BadInput(f"{held.path} is not a folder.")
+        raise BadInput(f"{held.path} does not exist.", ErrorCode.NOT_FOUND)
     if not HAS_FOLDER_DESCRIPTORS:
         yield str(held.path)
         return

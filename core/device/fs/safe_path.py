@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import BadInput, ErrorCode
+from core.text import sentences
 
 # Windows has no such functions: there the path is resolved again when its folder is needed.
 HAS_FOLDER_DESCRIPTORS = {os.open, os.stat, os.rename, os.link, os.unlink} <= os.supports_dir_fd
@@ -36,7 +37,9 @@ def shown(name: str) -> str:
 
 def _changed(path: Path, error: OSError | None = None) -> BadInput:
     reason = f" ({error.strerror})" if error else ""
-    return BadInput(f"{path} changed while it was being opened{reason}", ErrorCode.PATH_NOT_ALLOWED)
+    return BadInput(
+        sentences(f"{path} changed while it was being opened{reason}"), ErrorCode.PATH_NOT_ALLOWED
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +116,13 @@ def _open_last(name: str | Path, flags: int, above: int | None, to_list: bool) -
 
 def _not_opened(folder: Path, error: OSError) -> BadInput:
     if isinstance(error, FileNotFoundError):
-        return BadInput(f"{folder} does not exist", ErrorCode.NOT_FOUND)
+        return BadInput(f"{folder} does not exist.", ErrorCode.NOT_FOUND)
     if isinstance(error, PermissionError):
-        return BadInput(f"{folder}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE)
+        return BadInput(sentences(f"{folder}: {error.strerror}"), ErrorCode.DENIED_BY_DEVICE)
     if error.errno in {errno.ELOOP, errno.ENOTDIR}:
         # When it was resolved it was a folder and no symlink.
         return _changed(folder, error)
-    return BadInput(f"{folder}: {error.strerror}")
+    return BadInput(sentences(f"{folder}: {error.strerror}"))
 
 
 def _close(descriptor: int) -> None:
@@ -189,18 +192,18 @@ class DirHandle:
         try:
             known = self.stat(self.name)
             if known is not None and not stat.S_ISREG(known.st_mode) and not stat.S_ISLNK(known.st_mode):
-                raise BadInput(f"{full} is not a regular file")
+                raise BadInput(f"{full} is not a regular file.")
             descriptor = self.open(self.name, os.O_RDONLY)
         except FileNotFoundError as error:
-            raise BadInput(f"{full} does not exist", ErrorCode.NOT_FOUND) from error
+            raise BadInput(f"{full} does not exist.", ErrorCode.NOT_FOUND) from error
         except PermissionError as error:
-            raise BadInput(f"{full}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE) from error
+            raise BadInput(sentences(f"{full}: {error.strerror}"), ErrorCode.DENIED_BY_DEVICE) from error
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise _changed(full, error) from error
-            raise BadInput(f"{full}: {error.strerror}") from error
+            raise BadInput(sentences(f"{full}: {error.strerror}")) from error
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             os.close(descriptor)
-            raise BadInput(f"{full} is not a regular file")
+            raise BadInput(f"{full} is not a regular file.")
         return descriptor, facts

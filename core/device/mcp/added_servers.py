@@ -17,6 +17,7 @@ from core.device.mcp.config import ServerConfig, parse_servers
 from core.device.undo import UndoStore
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.files import read_own_text, sync_folder, write_atomic
+from core.text import sentences
 
 FILE_NAME = "mcp_servers.json"
 _MOST_BYTES = 1024 * 1024
@@ -63,7 +64,7 @@ class AddedServers:
         parse_servers(entries, _PLACE)
         new = json.dumps({"mcpServers": entries}, indent=2, ensure_ascii=False).encode()
         if len(new) > _MOST_BYTES:
-            raise BadInput(f"The servers' entries are larger than {_MOST_BYTES} bytes", ErrorCode.TOO_LARGE)
+            raise BadInput(f"The servers' entries are larger than {_MOST_BYTES} bytes.", ErrorCode.TOO_LARGE)
         before = None if old is None else old.encode()
         try:
             undo_id = self._undo.keep(self._path, before, 0o600, _digest(new), kind="mcp_servers")
@@ -87,7 +88,7 @@ class AddedServers:
         try:
             now = read_own_text(self._path, _MOST_BYTES)
             if now is None or _digest(now.encode()) != entry.new_sha256:
-                raise BadInput("The list of added servers has changed since; undo the later changes first")
+                raise BadInput("The list of added servers has changed since; undo the later changes first.")
             if old is None:
                 self._path.unlink()
                 sync_folder(self._path.parent)
@@ -108,9 +109,9 @@ def _entries_in(text: str | None) -> Entries:
     try:
         servers = json.loads(text)["mcpServers"]
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{FILE_NAME} in the state folder is damaged: {error}") from error
+        raise BadInput(sentences(f"{FILE_NAME} in the state folder is damaged: {error}")) from error
     if not isinstance(servers, dict):
-        raise BadInput(f"{FILE_NAME} in the state folder is damaged: mcpServers is not an object")
+        raise BadInput(f"{FILE_NAME} in the state folder is damaged: mcpServers is not an object.")
     return servers
 
 
@@ -119,4 +120,6 @@ def _digest(data: bytes) -> str:
 
 
 def _not_written(path: Path, error: OSError) -> DeviceError:
-    return DeviceError(f"{path} cannot be written: {error.strerror or error}", ErrorCode.TOOL_FAILED)
+    return DeviceError(
+        sentences(f"{path} cannot be written: {error.strerror or error}"), ErrorCode.TOOL_FAILED
+    )

@@ -32,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from core.errors import BadInput, first_fault
 from core.json_comments import blank_comments
 from core.log import Logger
+from core.text import sentences
 
 log = Logger(__name__)
 
@@ -117,13 +118,13 @@ def read_servers(
     path = source
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise BadInput(f"{path} is larger than {_MOST_BYTES} bytes")
+            raise BadInput(f"{path} is larger than {_MOST_BYTES} bytes.")
         data = read_relaxed(path.read_text("utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInput(f"{path} cannot be used: {error}") from error
+        raise BadInput(sentences(f"{path} cannot be used: {error}")) from error
     servers = data.get("mcpServers", data.get("servers")) if isinstance(data, dict) else None
     if not isinstance(servers, dict):
-        raise BadInput(f'{path}: "mcpServers" must be an object of servers')
+        raise BadInput(f'{path}: "mcpServers" must be an object of servers.')
     return parse_servers(servers, f"{path}: mcpServers", environment)
 
 
@@ -136,15 +137,15 @@ def parse_servers(
         BadInput: a name or a value is invalid, or there are too many servers.
     """
     if len(servers) > MOST_SERVERS:
-        raise BadInput(f"{place}: at most {MOST_SERVERS} servers")
+        raise BadInput(f"{place}: at most {MOST_SERVERS} servers.")
     known = os.environ if environment is None else environment
     configs = []
     for name, value in servers.items():
         where = f"{place}.{name[:_MOST_NAME]}"
         if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
-            raise BadInput(f"{where}: a server's name is 1 to {_MOST_NAME} printable characters")
+            raise BadInput(f"{where}: a server's name is 1 to {_MOST_NAME} printable characters.")
         if name.strip().casefold() in _RESERVED:
-            raise BadInput(f"{where}: this name is taken by the device client itself")
+            raise BadInput(f"{where}: this name is taken by the device client itself.")
         entry = _read_entry(value, where)
         if entry.enabled and not entry.disabled:
             configs.append(_resolve(name, entry, known))
@@ -153,17 +154,19 @@ def parse_servers(
 
 def _read_entry(value: Any, where: str) -> _Entry:
     if not isinstance(value, dict):
-        raise BadInput(f"{where} must be an object")
+        raise BadInput(f"{where} must be an object.")
     for other in ("transport", "transportType"):
         if "type" not in value and isinstance(value.get(other), str):
             value = {**value, "type": value[other]}
     try:
         entry = _Entry.model_validate(value)
     except ValidationError as error:
-        raise BadInput(f"{where}.{first_fault(error)}") from error
+        raise BadInput(sentences(f"{where}.{first_fault(error)}")) from error
     if (entry.command is None) == (entry.url is None):
         keys = ", ".join(sorted(value)[:10])
-        raise BadInput(f"{where} needs either a command (stdio) or a url (http); it has: {keys or 'nothing'}")
+        raise BadInput(
+            f"{where} needs either a command (stdio) or a url (http); it has: {keys or 'nothing'}."
+        )
     unknown = sorted(set(value) - {item.alias or name for name, item in _Entry.model_fields.items()})
     if unknown:
         log.warning("keys of an MCP server passed over", place=where, keys=unknown[:20])

@@ -157,9 +157,9 @@ class McpHost:
         async with self._changing:
             config = self._configs.get(name)
             if config is None:
-                raise BadInput(f"No MCP server {name!r} is hosted here", ErrorCode.NOT_FOUND)
+                raise BadInput(f"No MCP server {name!r} is hosted here.", ErrorCode.NOT_FOUND)
             if config.problem:
-                raise BadInput(f"{name} cannot be started: {config.problem}. {config.how_to_fix}")
+                raise BadInput(f"{name} cannot be started: {config.problem}. {config.how_to_fix}.")
             await self._end(name)
             await self._run(config)
             self._publish()
@@ -176,7 +176,7 @@ class McpHost:
             if listed_name(prefixes[server], tool, prefixes.values(), taken) != name:
                 raise BadInput(
                     f"Beside a server {config.name!r} the tool {name} of {server} would get another name; "
-                    "choose another name for the new server"
+                    "choose another name for the new server."
                 )
 
     async def try_out(self, config: ServerConfig, seconds: float) -> tuple[ServerState, list[str]]:
@@ -188,7 +188,7 @@ class McpHost:
             BadInput: its configuration cannot be used.
         """
         if config.problem:
-            raise BadInput(f"{config.name} cannot be started: {config.problem}. {config.how_to_fix}")
+            raise BadInput(f"{config.name} cannot be started: {config.problem}. {config.how_to_fix}.")
         changed = asyncio.Event()
         server = await self._make(config, changed.set)
         run = self._tasks.spawn(f"try {config.name}", server.run())
@@ -212,7 +212,7 @@ class McpHost:
             self._news.clear()
             state = next((state for state in self.states() if state.name == name), None)
             if state is None:
-                raise BadInput(f"No MCP server {name!r} is hosted here", ErrorCode.NOT_FOUND)
+                raise BadInput(f"No MCP server {name!r} is hosted here.", ErrorCode.NOT_FOUND)
             if state.state is not State.STARTING or clock() >= until:
                 return state
             await set_within(self._news, until - clock())

@@ -41,6 +41,7 @@ from pydantic_core import to_json
 
 from core.device.mcp.numbers import odd_number, with_texts_for_odd
 from core.errors import DeviceError, ErrorCode
+from core.text import sentences
 
 MOST_BLOCKS = 10_000
 _RENAMED = {"mimeType": "media_type", "_meta": "meta"}
@@ -62,7 +63,7 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
     # Some servers send null for empty content.
     content = [] if content is None else content
     if not isinstance(content, list) or not all(_is_block(block) for block in content):
-        raise DeviceError("The server's answer is not a tool's result", ErrorCode.BAD_RESULT)
+        raise DeviceError("The server's answer is not a tool's result.", ErrorCode.BAD_RESULT)
     result: dict[str, Any] = {"content": []}
     if odd:
         result["note"] = f"The server sent {odd}, which JSON cannot say; such numbers are texts here"
@@ -72,7 +73,7 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
         size = _size(answer["structuredContent"])
         if size > room:
             raise DeviceError(
-                f"The server's answer has {size} bytes of structured content; {room} are allowed",
+                f"The server's answer has {size} bytes of structured content; {room} are allowed.",
                 ErrorCode.BAD_RESULT,
             )
         room -= size
@@ -130,7 +131,7 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
     if kind == "resource":
         inner = block.get("resource")
         if not isinstance(inner, dict):
-            raise DeviceError("The server's answer has a resource without content", ErrorCode.BAD_RESULT)
+            raise DeviceError("The server's answer has a resource without content.", ErrorCode.BAD_RESULT)
         outer = {key: value for key, value in block.items() if key != "resource"}
         rest = {key: value for key, value in inner.items() if key != "blob"}
         kept = {**_renamed(outer), **_renamed(rest), "type": kind}
@@ -159,7 +160,7 @@ def _decoded(data: Any, kind: str) -> bytes:
             return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
         pass
-    raise DeviceError(f"The server's answer has {kind} data that is not base64", ErrorCode.BAD_RESULT)
+    raise DeviceError(f"The server's answer has {kind} data that is not base64.", ErrorCode.BAD_RESULT)
 
 
 def _sayable(answer: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
@@ -184,7 +185,9 @@ def _size(value: Any) -> int:
     try:
         return len(to_json(value))
     except (ValueError, RecursionError) as error:
-        raise DeviceError(f"The server's answer is not JSON: {error}", ErrorCode.BAD_RESULT) from error
+        raise DeviceError(
+            sentences(f"The server's answer is not JSON: {error}"), ErrorCode.BAD_RESULT
+        ) from error
 
 
 def _room_for(block: dict[str, Any]) -> int:

@@ -198,7 +198,7 @@ class HostedServer:
                 await session.start()
                 await self._list(session)
         except TimeoutError:
-            raise DeviceError(f"It was not ready within {self._timing.start_s:g} s") from None
+            raise DeviceError(f"It was not ready within {self._timing.start_s:g} s.") from None
         self._session = session
         self._was_ready = True
         self._ready.set()
@@ -355,19 +355,19 @@ class HostedServer:
         if session is not None and not is_listed:
             raise DeviceError(
                 f"The server of {tool.name} says that its tools changed, and does not list them; nothing was "
-                "sent to it",
+                "sent to it.",
                 ErrorCode.CONTRACT_CHANGED,
             )
         if session is None:
             why = f": {self.reason}" if self.reason else ""
             raise DeviceError(
-                f"The server of {tool.name} is {self.state.value}{why}; nothing was sent to it",
+                f"The server of {tool.name} is {self.state.value}{why}; nothing was sent to it.",
                 ErrorCode.TOOL_FAILED,
             )
         if not any(listed.digest == tool.digest for listed in self.listing.tools):
             # The call was approved for the tool's earlier definition.
             raise DeviceError(
-                f"The server of {tool.name} defines it in another way now; nothing was sent to it",
+                f"The server of {tool.name} defines it in another way now; nothing was sent to it.",
                 ErrorCode.CONTRACT_CHANGED,
             )
         return session

@@ -23,6 +23,7 @@ from core.device.mcp.tool_listing import Definition
 from core.device.progress import Report
 from core.device.tool import FailedWithResult, ToolCall
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
+from core.text import clause, sentences
 
 _PROGRESS_EACH_S = 0.05
 _MOST_PROGRESS_TEXT = 2000
@@ -55,7 +56,7 @@ async def call(
     except ValidationError as error:
         # In the newest protocol the SDK validates answers itself.
         raise DeviceError(
-            f"{name} ended, but its answer cannot be used: it is not what MCP allows", ErrorCode.BAD_RESULT
+            f"{name} ended, but its answer cannot be used: it is not what MCP allows.", ErrorCode.BAD_RESULT
         ) from error
     except asyncio.CancelledError:
         # The server was asked to stop and does not report whether it did, or it had answered already.
@@ -63,7 +64,7 @@ async def call(
         if task is not None:
             task.uncancel()
         raise DeviceError(
-            f"{name} was told to stop before its answer was taken; it may have happened, or may go on",
+            f"{name} was told to stop before its answer was taken; it may have happened, or may go on.",
             ErrorCode.OUTCOME_UNKNOWN,
         ) from None
 
@@ -73,7 +74,7 @@ async def _read_answer(
 ) -> dict[str, Any]:
     if answer.get("resultType", "complete") != "complete":
         raise DeviceError(
-            f"{definition.name} asks for input in the middle of a call, which this device does not give",
+            f"{definition.name} asks for input in the middle of a call, which this device does not give.",
             ErrorCode.TOOL_FAILED,
         )
     if answer.get("isError") is True:
@@ -102,22 +103,26 @@ async def _tool_error(answer: dict[str, Any], server: ServerConfig, most: int) -
     try:
         shown = await _result(answer, most)
     except QuarterdeckError as error:
-        return DeviceError(f"{message} (not shown: {server.redact(error.message)})", ErrorCode.TOOL_FAILED)
+        return DeviceError(
+            f"{message} (not shown: {clause(server.redact(error.message))}).", ErrorCode.TOOL_FAILED
+        )
     return FailedWithResult(message, ErrorCode.TOOL_FAILED, shown)
 
 
 def _protocol_error(error: MCPError, server: ServerConfig, name: str) -> DeviceError:
     message = server.redact(_error_message(error))[:_MOST_WORDS]
     if error.code in {ANSWER_TOO_LARGE, types.PARSE_ERROR}:
-        return DeviceError(f"{name} ended, but its answer cannot be used: {message}", ErrorCode.BAD_RESULT)
+        return DeviceError(
+            sentences(f"{name} ended, but its answer cannot be used: {message}"), ErrorCode.BAD_RESULT
+        )
     if server.kind == "http" and error.code in {NOT_SENT, SESSION_GONE}:
-        return NotRun(f"The server of {name} did not run it. {message}", ErrorCode.TOOL_FAILED)
+        return NotRun(sentences(f"The server of {name} did not run it", message), ErrorCode.TOOL_FAILED)
     if server.kind == "http" and error.code in {ACCESS_DENIED, REJECTED}:
-        return DeviceError(f"The server of {name} did not run it. {message}", ErrorCode.TOOL_FAILED)
+        return DeviceError(sentences(f"The server of {name} did not run it", message), ErrorCode.TOOL_FAILED)
     if not is_unanswered(error):
-        return DeviceError(f"{name}: {message}", ErrorCode.TOOL_FAILED)
+        return DeviceError(sentences(f"{name}: {message}"), ErrorCode.TOOL_FAILED)
     return DeviceError(
-        f"The server of {name} was lost before it answered ({message}); it may have happened",
+        f"The server of {name} was lost before it answered ({message}); it may have happened.",
         ErrorCode.OUTCOME_UNKNOWN,
     )
 

@@ -17,6 +17,7 @@ from core.json_walk import walk
 from core.models.tools import ToolType
 from core.schema_forms.document import subschemas
 from core.schema_forms.validator import Validator
+from core.text import sentences
 
 MOST_TOOLS = 2000
 MOST_PAGES = 400
@@ -75,13 +76,15 @@ class Definition:
         if self.output is None:
             return
         if "structuredContent" not in answer:
-            raise DeviceError(f"{self.name} promises structured content and sent none", ErrorCode.BAD_RESULT)
+            raise DeviceError(f"{self.name} promises structured content and sent none.", ErrorCode.BAD_RESULT)
         faults = self.output.errors(answer["structuredContent"], _MOST_STEPS)
         if faults:
             place = "".join(f"[{part!r}]" for part in faults[0].path)
             raise DeviceError(
-                f"{self.name} sent what its output schema does not allow: structured{place}: "
-                f"{faults[0].message[:300]}",
+                sentences(
+                    f"{self.name} sent what its output schema does not allow: structured{place}: "
+                    f"{faults[0].message[:300]}"
+                ),
                 ErrorCode.BAD_RESULT,
             )
 
@@ -107,7 +110,7 @@ async def fetch(ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> t
         page = await ask({} if cursor is None else {"cursor": cursor})
         tools = page.get("tools")
         if not isinstance(tools, list):
-            raise DeviceError("Its list of tools is none", ErrorCode.PROTOCOL_ERROR)
+            raise DeviceError("Its list of tools is none.", ErrorCode.PROTOCOL_ERROR)
         found += tools
         size += len(to_json(tools))
         cursor = page.get("nextCursor")

@@ -27,6 +27,7 @@ from core.device.processes.piped_process import PipedProcess, start_supervised, 
 from core.device.processes.supervisor_client import ExitStatus, ProcessHandle, SupervisorClient
 from core.device.progress import Report, no_progress
 from core.errors import DeviceError, ErrorCode
+from core.text import sentences
 
 _CHUNK = 65_536
 
@@ -302,7 +303,7 @@ class Children:
                 await _end(handle, job.polite)
                 if not handle.ended.done():
                     raise DeviceError(
-                        "The command ran out of time, and what became of it is not known",
+                        "The command ran out of time, and what became of it is not known.",
                         ErrorCode.OUTCOME_UNKNOWN,
                     )
         except asyncio.CancelledError:
@@ -427,7 +428,7 @@ def launch_detached(program: list[str], environment: dict[str, str], folder: Pat
         )
     except OSError as error:
         raise DeviceError(
-            f"{program[0]} cannot be started: {error.strerror}", ErrorCode.TOOL_FAILED
+            sentences(f"{program[0]} cannot be started: {error.strerror}"), ErrorCode.TOOL_FAILED
         ) from error
     _launched.append(process)
     return process.pid

@@ -201,7 +201,7 @@ async def start_supervised(
             raise OSError(error.errno, os.strerror(error.errno), program[0]) from error
         if isinstance(error, TimeoutError):
             raise DeviceError(
-                f"Its start was not reported within {_START_S:g} s", ErrorCode.TIMEOUT
+                f"Its start was not reported within {_START_S:g} s.", ErrorCode.TIMEOUT
             ) from error
         raise
     return process

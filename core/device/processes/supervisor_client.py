@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from core.errors import DeviceError, ErrorCode
+from core.text import sentences
 
 SCRIPT = Path(__file__).with_name("supervisor.py")
 _MOST_MESSAGE = 4096
@@ -163,7 +164,9 @@ class SupervisorClient:
                 socket.send_fds(link, [b"run"], [theirs.fileno(), file, folder, *streams])
             except OSError as error:
                 ours.close()
-                raise DeviceError(f"No process can be started: {error}", ErrorCode.TOOL_FAILED) from error
+                raise DeviceError(
+                    sentences(f"No process can be started: {error}"), ErrorCode.TOOL_FAILED
+                ) from error
         handle = ProcessHandle(ours, bound)
         self._handles.add(handle)
         handle.ended.add_done_callback(lambda _: self._handles.discard(handle))
@@ -251,7 +254,7 @@ def _fail(future: asyncio.Future[Any], error: DeviceError) -> None:
 def _in_memory(request: dict[str, object]) -> Iterator[int]:
     """The request in an unnamed memory file, since a command may be longer than a packet."""
     if sys.platform != "linux":
-        raise DeviceError("The supervisor is for Linux", ErrorCode.TOOL_FAILED)
+        raise DeviceError("The supervisor is for Linux.", ErrorCode.TOOL_FAILED)
     descriptor = os.memfd_create("request")
     try:
         data = json.dumps(request).encode("ascii")

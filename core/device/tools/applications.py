@@ -75,7 +75,7 @@ async def _meant(workshop: ToolContext, name: str | None, pid: int | None) -> ps
     if pid is not None:
         return await workshop.in_thread(applications.process_of, pid, name)
     if name is None:
-        raise BadInput("close_application needs process_name or pid")
+        raise BadInput("close_application needs process_name or pid.")
     found = await workshop.in_thread(applications.programs, name)
     if len(found) > 1:
         titles = await window_titles(workshop)

@@ -25,6 +25,7 @@ from core.device.tool import (
 from core.device.tool_context import ToolContext
 from core.device.undo import ID_PATTERN
 from core.errors import BadInput
+from core.text import sentences
 from core.text_encodings import LONGEST_NAME, UTF_8, encoded, refuse_too_large
 
 # Bytes of a result in addition to the content.
@@ -62,7 +63,7 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
             try:
                 data = base64.b64decode(content, validate=True)
             except (binascii.Error, ValueError) as error:
-                raise BadInput(f"content is not base64: {error}") from error
+                raise BadInput(sentences(f"content is not base64: {error}")) from error
         else:
             data = encoded(content, encoding, append=mode == "append")
             # Encoding may turn one byte into four, and undo reads back no more than this limit.
@@ -99,7 +100,7 @@ def _refuse_folder(call: ToolCall) -> None:
     """
     given: str = call.arguments["file_path"]
     if os.path.basename(given.replace(os.altsep or os.sep, os.sep)) in ("", os.curdir, os.pardir):
-        raise BadInput(f"file_path {given!r} names a folder; a file's path ends with its name")
+        raise BadInput(f"file_path {given!r} names a folder; a file's path ends with its name.")
 
 
 def restore(workshop: ToolContext, undo_id: str) -> dict[str, Any]:

@@ -127,7 +127,7 @@ class HostedServers:
 
         def added(entries: Entries) -> Entries:
             if name in entries or any(server.name == name for server in self._fixed):
-                raise BadInput(f"There is a server {name!r} already; remove it first, or take another name")
+                raise BadInput(f"There is a server {name!r} already; remove it first, or take another name.")
             return {**entries, name: entry}
 
         # The names are looked at first, for the plainer reason; they count in `change`, in one turn.
@@ -168,10 +168,10 @@ class HostedServers:
             return dict(entries[name])
         if any(server.name == name for server in self._fixed):
             raise BadInput(
-                f"The server {name!r} is in this device's device.toml, which no console can change",
+                f"The server {name!r} is in this device's device.toml, which no console can change.",
                 ErrorCode.DENIED_BY_DEVICE,
             )
-        raise BadInput(f"No MCP server {name!r} is hosted here", ErrorCode.NOT_FOUND)
+        raise BadInput(f"No MCP server {name!r} is hosted here.", ErrorCode.NOT_FOUND)
 
     async def _change(self, name: str, change: Callable[[Entries], Entries]) -> dict[str, Any]:
         undo_id = await self._context.in_thread(self._added.change, change)

@@ -36,6 +36,7 @@ from core.device.tools.shell import (
     working_directory,
 )
 from core.errors import BadInput, DeviceError, ErrorCode
+from core.text import sentences
 
 NAME = "shell_execute_read"
 # Messages of the C library and common programs when the sandbox denied an operation.
@@ -158,17 +159,19 @@ async def _run_on_linux(
 def _check(report: bytes, finished: CompletedProcess, folder: SafePath) -> None:
     if sandbox_init.OTHER_FOLDER in report:
         raise BadInput(
-            f"working_directory {folder.path} changed while it was being opened", ErrorCode.PATH_NOT_ALLOWED
+            f"working_directory {folder.path} changed while it was being opened.", ErrorCode.PATH_NOT_ALLOWED
         )
     if sandbox_init.CLOSED_CHANGED in report:
         raise DeviceError(
             "A closed or private path became another one while the command ran, so the command was ended and "
-            "what it had not yet written is not shown; run it again",
+            "what it had not yet written is not shown; run it again.",
             ErrorCode.CANCELLED,
         )
     if not report and finished.exit_code is not None:
         lines = finished.stderr.decode("utf-8", "replace").strip().splitlines() or ["bubblewrap says nothing"]
-        raise DeviceError(f"The sandbox could not be made: {lines[-1][:_MOST_LINE]}", ErrorCode.TOOL_FAILED)
+        raise DeviceError(
+            sentences(f"The sandbox could not be made: {lines[-1][:_MOST_LINE]}"), ErrorCode.TOOL_FAILED
+        )
 
 
 def _place(folder: SafePath) -> bubblewrap.Place:

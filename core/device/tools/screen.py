@@ -21,6 +21,7 @@ from core.device.tool import OBSERVES, Tool, ToolCall, Unavailable, number, obje
 from core.device.tool_context import ToolContext
 from core.device.tools.ui import WINDOW_ROW
 from core.errors import BadInput, DeviceError, ErrorCode
+from core.text import sentences
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -134,7 +135,7 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
         if len(encoded) > most:
             raise DeviceError(
                 f"The picture has {len(encoded)} bytes, more than the {most} this device sends; "
-                "ask for jpeg, or a smaller max_width",
+                "ask for jpeg, or a smaller max_width.",
                 ErrorCode.TOO_LARGE,
             )
         box = area.box
@@ -229,7 +230,7 @@ async def _window_box(desktop: Desktop, region: str | dict[str, int]) -> Box | N
     if window is None:
         raise stale(f"The window {window_id[:60]}")
     if not window.visible:
-        raise BadInput(f"The window {window_id} is not shown, so there is no picture of it")
+        raise BadInput(f"The window {window_id} is not shown, so there is no picture of it.")
     return window.box
 
 
@@ -256,17 +257,17 @@ def _area(wish: _Wish, window: Box | None) -> _Area:
         whole = _around(monitors)
         shown = window.shared_with(whole)
         if shown is None:
-            raise BadInput("The window is outside the screen, so there is no picture of it")
+            raise BadInput("The window is outside the screen, so there is no picture of it.")
         centre = shown.centre
         return _Area(next((n for n, one in enumerate(monitors, 1) if one.holds(*centre)), 0), shown)
     if wish.monitor > len(monitors):
         allowed = ", ".join(str(index) for index in range(len(monitors) + 1))
-        raise BadInput(f"Unknown monitor: {wish.monitor}. One of: {allowed}")
+        raise BadInput(f"Unknown monitor: {wish.monitor}. One of: {allowed}.")
     box = monitors[wish.monitor - 1] if wish.monitor else _around(monitors)
     if isinstance(wish.region, dict):
         part = Box(*(int(wish.region[key]) for key in ("x", "y", "width", "height")))
         if part.x + part.width > box.width or part.y + part.height > box.height:
-            raise BadInput(f"The region leaves the monitor, which is {box.width} × {box.height} pixels")
+            raise BadInput(f"The region leaves the monitor, which is {box.width} × {box.height} pixels.")
         box = Box(box.x + part.x, box.y + part.y, part.width, part.height)
     return _Area(wish.monitor, box)
 
@@ -286,7 +287,7 @@ def _grab(area: _Area) -> Image.Image:
         with mss.MSS() as screen:
             shot = screen.grab({"left": box.x, "top": box.y, "width": box.width, "height": box.height})
     except (mss.exception.ScreenShotError, OSError) as error:
-        raise DeviceError(f"The screen cannot be read: {error}", ErrorCode.TOOL_FAILED) from error
+        raise DeviceError(sentences(f"The screen cannot be read: {error}"), ErrorCode.TOOL_FAILED) from error
     return Image.frombytes("RGB", (shot.width, shot.height), bytes(shot.bgra), "raw", "BGRX")
 
 

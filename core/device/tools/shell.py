@@ -46,7 +46,7 @@ async def working_directory(workshop: ToolContext, call: ToolCall) -> SafePath:
     root = workshop.first_root
     held = call.paths.get("working_directory", SafePath(root, root))
     if not await workshop.in_thread(os.path.isdir, held.path):
-        raise BadInput(f"working_directory {held.path} is not a folder", ErrorCode.NOT_FOUND)
+        raise BadInput(f"working_directory {held.path} is not a folder.", ErrorCode.NOT_FOUND)
     return held
 
 

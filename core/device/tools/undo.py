@@ -38,7 +38,7 @@ def undo_tool(workshop: ToolContext, inverses: Mapping[str, Inverse]) -> Tool:
         undo_id = call.arguments["undo_id"]
         kind = (await workshop.in_thread(workshop.undo.entry, undo_id)).kind
         if kind not in inverses:
-            raise BadInput(f"This device does not undo changes of {kind} now; see its device.toml")
+            raise BadInput(f"This device does not undo changes of {kind} now; see its device.toml.")
         return {"undone": kind, "result": await inverses[kind](undo_id)}
 
     return _undo(undo)

@@ -16,6 +16,7 @@ from core.service.api.methods import is_person
 from core.service.proposals import PlannedChange
 from core.service.reserve import Kept
 from core.service.service import Service
+from core.text import sentences
 
 
 def no_such_run(run: str) -> BadInput:
@@ -128,7 +129,7 @@ class Client:
         """
         kept = self.service.record_stop(event.entry(self.actor))
         if kept is Kept.NOWHERE:
-            raise JournalUnavailable(f"{words} {kept}")
+            raise JournalUnavailable(sentences(f"{words} {kept}"))
 
 
 class ClientApi:

@@ -23,6 +23,7 @@ from core.service.api.client import ClientApi
 from core.service.api.models import PolicyStatus
 from core.service.console import PolicyApi
 from core.service.time_machine import try_over_journal
+from core.text import sentences
 
 MOST_TRIAL_ROWS = 2_000
 
@@ -74,7 +75,7 @@ class LocalPolicy(ClientApi, PolicyApi):
         checked = check_text(text)
         if not checked.ok:
             first = checked.problems[0].message if checked.problems else "an example does not hold"
-            raise BadInput(f"The policy was not saved: {first}")
+            raise BadInput(sentences(f"The policy was not saved: {first}"))
         async with service.policy_writing:
             self._check_same(digest)
             saved = partial(PolicySaved, before=digest, after=text_digest(text), rules=checked.rules)

@@ -63,6 +63,7 @@ from core.service.api.undo import make_undo_plan, start_undo
 from core.service.console import RunsApi
 from core.service.envelope import Alternative, Envelope, cell_envelope
 from core.service.run_devices import RunDevices
+from core.text import clause, sentences
 
 MOST_RUNS = 200
 LONGEST_WAIT = 3600.0
@@ -176,7 +177,7 @@ class LocalRuns(ClientApi, RunsApi):
         fleet, dispatcher = RunDevices(self._service.fleet), self._service.dispatcher
         planner = Planner(batch, given.values, dispatcher, fleet, self._client.actor)
         if why := planner.wrong_everywhere(devices):
-            raise BadInput(f"Nothing was started: {why}")
+            raise BadInput(sentences(f"Nothing was started: {why}"))
 
     def _targets(self, batch: Batch) -> list[Device]:
         """The devices that a batch is for; an empty filter, which matches every device, is no target.
@@ -226,7 +227,7 @@ class LocalRuns(ClientApi, RunsApi):
             result.verdict is not Verdict.UNKNOWN or result.basis is Basis.DEVICE_DOES_NOT_KNOW
         ):
             # The device has said why.
-            return cell.note.rstrip(".")
+            return clause(cell.note)
         return self._service.unknown_calls.why_unknown(cell.device, cell.call_id or "")
 
     def _inputs_of(self, before: Run, secrets: dict[str, Any]) -> Inputs:

@@ -39,6 +39,7 @@ from core.service.event_hub import Pending
 from core.service.rpc import protocol
 from core.service.rpc.transport import dial
 from core.tasks import TaskGroupOwner, in_turns
+from core.text import sentences
 
 log = Logger(__name__)
 
@@ -141,7 +142,7 @@ class RemoteConsole(Console):
             raise ServiceError(f"No service answers for {home.path}.") from error
         except InvalidHandshake as error:
             raise ServiceError(
-                f"The service of {home.path} refused this program: {error}", ErrorCode.HOME_BUSY
+                sentences(f"The service of {home.path} refused this program: {error}"), ErrorCode.HOME_BUSY
             ) from error
         console = cls(connection, welcome, request_timeout)
         console._tasks.spawn("read the socket", console._read())
@@ -276,7 +277,7 @@ class RemoteConsole(Console):
                 value = await read_result(method, value)
             except ValueError as problem:
                 error = QuarterdeckError(
-                    f"The answer to {method.name} cannot be read: {problem}", ErrorCode.INTERNAL
+                    sentences(f"The answer to {method.name} cannot be read: {problem}"), ErrorCode.INTERNAL
                 )
         if answer.done():
             return  # the caller was cancelled while the result was validated

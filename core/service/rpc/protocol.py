@@ -29,6 +29,7 @@ from core.policy.agent_models import is_agent
 from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Event, api_methods
 from core.tasks import in_turns
+from core.text import sentences
 
 MAX_FRAME = 64 * 1024 * 1024
 PAGE = 100
@@ -114,7 +115,7 @@ class Method:
                 if name != "self"
             }
         except (TypeError, ValueError, UnicodeError, RecursionError) as error:
-            raise BadInput(f"{self.name}: {fault_words(error)}") from error
+            raise BadInput(sentences(f"{self.name}: {fault_words(error)}")) from error
 
     def decode_arguments(self, params: Any) -> dict[str, Any]:
         """Decode and check arguments.
@@ -131,7 +132,7 @@ class Method:
         try:
             return {name: self.parameters[name].validate_python(value) for name, value in params.items()}
         except ValidationError as error:
-            raise BadInput(f"{self.name}: {first_fault(error)}") from error
+            raise BadInput(sentences(f"{self.name}: {first_fault(error)}")) from error
 
 
 def _check_finite(arguments: dict[str, Any]) -> None:
@@ -205,7 +206,7 @@ def decode(data: str | bytes) -> dict[str, Any]:
     try:
         frame = pydantic_core.from_json(data)
     except ValueError as error:
-        raise BadInput(f"The frame is not JSON: {error}") from error
+        raise BadInput(sentences(f"The frame is not JSON: {error}")) from error
     if not isinstance(frame, dict):
         raise BadInput("The frame is not a JSON object.")
     return frame
@@ -320,4 +321,4 @@ def read_hello(data: str | bytes) -> Hello:
     try:
         return Hello.model_validate(hello)
     except ValidationError as error:
-        raise BadInput(f"hello: {first_fault(error)}") from error
+        raise BadInput(sentences(f"hello: {first_fault(error)}")) from error

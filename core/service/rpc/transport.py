@@ -33,6 +33,7 @@ from websockets.http11 import Request, Response
 from core.errors import ErrorCode, ServiceError
 from core.files import write_atomic
 from core.home import FOLDERS_BY_NUMBER, LONGEST_ADDRESS, Home
+from core.text import sentences
 from core.tokens import new_token
 
 HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
@@ -91,7 +92,7 @@ class Endpoint:
             port_file(home).unlink(missing_ok=True)
             return cls._open_unix(home.socket) if unix else cls._open_port(port_file(home))
         except OSError as error:
-            raise ServiceError(f"The control socket cannot be made: {error}") from error
+            raise ServiceError(sentences(f"The control socket cannot be made: {error}")) from error
 
     @classmethod
     def _open_unix(cls, path: Path) -> Endpoint:

@@ -148,7 +148,7 @@ async def find_bus(seconds: float = _CONNECT_S) -> str:
             await _ask(session, enable, seconds)
     except (OSError, TimeoutError, DBusFastError, EOFError, Gone, NotSupported, ValueError) as error:
         raise DeviceError(
-            f"{NO_BUS.reason}: {type(error).__name__} {error}. {NO_BUS.how_to_fix}", ErrorCode.TOOL_FAILED
+            f"{NO_BUS.reason}: {type(error).__name__} {error}. {NO_BUS.how_to_fix}.", ErrorCode.TOOL_FAILED
         ) from error
     finally:
         if session.connected:

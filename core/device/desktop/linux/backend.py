@@ -94,7 +94,9 @@ class LinuxDesktop(Desktop):
             try:
                 thread.submit(asyncio.run, find_bus(_LACK_S)).result()
             except DeviceError as error:
-                return Unavailability(error.message.removesuffix(f". {NO_BUS.how_to_fix}"), NO_BUS.how_to_fix)
+                return Unavailability(
+                    error.message.removesuffix(f". {NO_BUS.how_to_fix}."), NO_BUS.how_to_fix
+                )
         return None
 
     async def monitors(self) -> list[Box]:
@@ -168,11 +170,11 @@ class LinuxDesktop(Desktop):
         table = self._bus.ref_of(table_id)
         reader = Reader(self._bus, self._secrecy)
         if TABLE not in await self._told(reader.interfaces(table), table):
-            raise BadInput(f"The control {table_id[:60]} is no table")
+            raise BadInput(f"The control {table_id[:60]} is no table.")
         ref = await self._told(cell_at(self._bus, table, row - 1, column - 1), table)
         if ref is None:
             raise BadInput(
-                f"The table has no cell in row {row}, column {column}", ErrorCode.CONTROL_NOT_FOUND
+                f"The table has no cell in row {row}, column {column}.", ErrorCode.CONTROL_NOT_FOUND
             )
         return await self._told(self._read(ref), ref)
 
@@ -225,7 +227,7 @@ class LinuxDesktop(Desktop):
         while not await self._told(actions.has_focus(self._bus, ref), ref):
             if time.monotonic() >= until:
                 raise DeviceError(
-                    f"The {control.role} {control.name!r} does not take the focus",
+                    f"The {control.role} {control.name!r} does not take the focus.",
                     ErrorCode.KEYBOARD_ELSEWHERE,
                 )
             await self._told(actions.focus(self._bus, ref), ref)
@@ -307,7 +309,9 @@ class LinuxDesktop(Desktop):
             return False
         if "editable" not in control.states:
             # GTK reports success for a read-only field and discards the text.
-            raise DeviceError(f"The {control.role} {control.name!r} is read-only", ErrorCode.CONTROL_DISABLED)
+            raise DeviceError(
+                f"The {control.role} {control.name!r} is read-only.", ErrorCode.CONTROL_DISABLED
+            )
         ref = self._bus.ref_of(control.id)
         return await self._told(text_fields.insert_text(self._bus, ref, text), ref, is_act=True)
 
@@ -436,7 +440,7 @@ class LinuxDesktop(Desktop):
             there = sorted({one.process_name for one in found if one.process_name})
             known = ", ".join(there[:_SHOWN]) or "none shows controls now"
             raise BadInput(
-                f"No program {name[:60]!r} shows controls. One of: {known}", ErrorCode.CONTROL_NOT_FOUND
+                f"No program {name[:60]!r} shows controls. One of: {known}.", ErrorCode.CONTROL_NOT_FOUND
             )
         return named
 
@@ -453,7 +457,7 @@ class LinuxDesktop(Desktop):
             window = await self._eyes.run(x11_windows.window_of_id, scope.window_id)
             found = [one for one in found if one.process_id == window.process_id][:1]
             if not found:
-                raise BadInput(f"The program of window {scope.window_id} tells nothing about its controls")
+                raise BadInput(f"The program of window {scope.window_id} tells nothing about its controls.")
             return [(found[0], await self._frames(found[0], window))]
         if scope.process_name is not None:
             found = await self._named(found, scope.process_name)
@@ -517,7 +521,7 @@ class LinuxDesktop(Desktop):
         except Gone as error:
             if is_act and error.was_sent:
                 raise DeviceError(
-                    "The program that shows this control ended before it answered", ErrorCode.OUTCOME_UNKNOWN
+                    "The program that shows this control ended before it answered.", ErrorCode.OUTCOME_UNKNOWN
                 ) from error
             raise stale(f"The control {self._bus.id_of(ref)[:60]}") from error
         except Silent as error:

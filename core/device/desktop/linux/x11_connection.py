@@ -11,6 +11,7 @@ from Xlib import error as xerror
 from core.device.desktop.linux.x11_display import LOST, open_display
 from core.device.desktop.thread_worker import OneThread
 from core.errors import DeviceError, ErrorCode
+from core.text import clause, sentences
 
 Answer = TypeVar("Answer")
 ANSWER_S = 5.0
@@ -45,7 +46,8 @@ class XLink:
                 self._turn += 1
                 if self._acts:
                     raise DeviceError(
-                        f"{error.message}; what it was asked for may still happen", ErrorCode.OUTCOME_UNKNOWN
+                        f"{clause(error.message)}; what it was asked for may still happen.",
+                        ErrorCode.OUTCOME_UNKNOWN,
                     ) from error
             raise
 
@@ -73,11 +75,11 @@ class XLink:
             if turn == self._turn:
                 self._hang_up()
             raise DeviceError(
-                f"The display was lost or cannot be opened: {error}. Check DISPLAY, then try again",
+                f"The display was lost or cannot be opened: {error}. Check DISPLAY, then try again.",
                 ErrorCode.TOOL_FAILED,
             ) from error
         except xerror.XError as error:
-            raise DeviceError(f"The display refused: {error}", ErrorCode.TOOL_FAILED) from error
+            raise DeviceError(sentences(f"The display refused: {error}"), ErrorCode.TOOL_FAILED) from error
         finally:
             if turn != self._turn:
                 _close(display)

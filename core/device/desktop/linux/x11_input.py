@@ -82,7 +82,7 @@ def press(display: Any, chord: Chord, window: int | None = None) -> None:
     let_go(display)
     if window is not None and active_window(display) != window:
         raise DeviceError(
-            "Another window took the keyboard before the key was pressed", ErrorCode.KEYBOARD_ELSEWHERE
+            "Another window took the keyboard before the key was pressed.", ErrorCode.KEYBOARD_ELSEWHERE
         )
     keyboard = Keyboard(display)
     held = [keyboard.modifier(modifier) for modifier in chord.modifiers]
@@ -140,7 +140,7 @@ def let_go(display: Any) -> None:
     display.sync()
     if _held(display):
         raise DeviceError(
-            "A modifier key such as ctrl is held on this device's keyboard. Let go of it, then try again",
+            "A modifier key such as ctrl is held on this device's keyboard. Let go of it, then try again.",
             ErrorCode.TOOL_FAILED,
         )
 
@@ -261,13 +261,13 @@ class Keyboard:
     def modifier(self, name: str) -> int:
         """The key of a modifier."""
         if not (found := self._code(keysym_of_name(name))):
-            raise BadInput(f"This keyboard layout has no {name} key")
+            raise BadInput(f"This keyboard layout has no {name} key.")
         return found
 
     def named(self, name: str) -> int:
         """The key with a name."""
         if not (found := self._code(keysym_of_name(name))):
-            raise BadInput(f"This keyboard layout has no key {name}")
+            raise BadInput(f"This keyboard layout has no key {name}.")
         return found
 
     def _code(self, keysym: int) -> int | None:
@@ -377,5 +377,5 @@ def _is_lent(keysyms: list[int]) -> bool:
 def _no_room() -> DeviceError:
     # The message does not name the character, because the text may be a secret.
     return DeviceError(
-        "The keyboard layout lacks a character and has no unused key to put it on", ErrorCode.TOOL_FAILED
+        "The keyboard layout lacks a character and has no unused key to put it on.", ErrorCode.TOOL_FAILED
     )
