@@ -44,7 +44,6 @@ from core.audit.writer import Group, Writer
 from core.canonical_json import read_back
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
 from core.json_walk import mapped
-from core.quick import made
 
 BLOBS = "blobs"
 MAX_PAGE = 5000
@@ -439,7 +438,7 @@ class Journal:
 def written(group: Group) -> list[Entry]:
     """The entries of a committed group as they are in the journal."""
     return [
-        made(Entry, {**new.__dict__, "body": mapped(new.body, read_back), "seq": seq, "time": time})
+        Entry(**{**new.__dict__, "body": mapped(new.body, read_back)}, seq=seq, time=time)
         for seq, (new, time) in enumerate(zip(group.entries, group.times, strict=True), group.first_seq)
     ]
 

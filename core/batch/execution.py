@@ -54,7 +54,6 @@ from core.commands.results import Basis, CommandResult, CommandStage
 from core.dispatch.outcome import TARGET_CODES
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.ids import now_utc
-from core.quick import made
 
 # Commands that are started, and other actions that are carried out, in one iteration of the event loop:
 # starting 1000 devices in one iteration blocks the loop for half a second.
@@ -544,7 +543,7 @@ class Execution:
     def _set(self, place: Place, **changes: Any) -> None:
         known = self.run.cells[place]
         if not changes.items() <= known.__dict__.items():
-            self._put(made(Cell, known.__dict__ | changes))
+            self._put(known.model_copy(update=changes))
 
     def _put(self, cell: Cell) -> None:
         self.run.put(cell)

@@ -32,7 +32,6 @@ from core.batch.step_values import readable_value
 from core.canonical_json import digest_of
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
-from core.quick import made
 from core.tasks import in_turns
 
 SWITCHED_OFF = "switched off"
@@ -184,7 +183,7 @@ class ActiveRun:
                 update: Json = {"device": device}
                 if (carried := self.carried.get((device, row.id))) is not None:
                     update |= {"state": carried.state, "carried_from": carried.run, "note": ""}
-                yield made(Cell, first[row.id].__dict__ | update)
+                yield first[row.id].model_copy(update=update)
 
     def whole(self) -> Run:
         """The run with all its cells."""

@@ -17,7 +17,6 @@ from core.canonical_json import canonical_bytes
 from core.commands.arguments import PreparedCall
 from core.errors import ADVICE, ErrorCode, Refused
 from core.ids import random_word
-from core.quick import made
 from core.statements import Request, payload_digest
 
 
@@ -43,29 +42,27 @@ class PermittedCommand(Command):
         cls, request: Request, call: PreparedCall, permit: Permit, approval: dict[str, Any] | None
     ) -> PermittedCommand:
         """Make the command of a request; redeeming the permit checks that the two match."""
-        fields = {
-            "tool_name": request.tool_name,
+        return cls(
+            tool_name=request.tool_name,
             # A copy: tools in this process get this object, and equal calls share their arguments.
-            "parameters": dict(call.arguments.sent),
-            "tool_type": request.tool_type,
-            "call_id": request.call_id,
-            "quarterdeck": None,
-            "permit": permit,
-            "digest": request.digest,
-            "approval": approval,
-        }
-        return made(cls, fields)
+            parameters=dict(call.arguments.sent),
+            tool_type=request.tool_type,
+            call_id=request.call_id,
+            quarterdeck=None,
+            permit=permit,
+            digest=request.digest,
+            approval=approval,
+        )
 
     def bare(self) -> Command:
         """The command as AIP sends it."""
-        fields = {
-            "tool_name": self.tool_name,
-            "parameters": self.parameters,
-            "tool_type": self.tool_type,
-            "call_id": self.call_id,
-            "quarterdeck": None,
-        }
-        return made(Command, fields)
+        return Command(
+            tool_name=self.tool_name,
+            parameters=self.parameters,
+            tool_type=self.tool_type,
+            call_id=self.call_id,
+            quarterdeck=None,
+        )
 
 
 class Gate(Protocol):

@@ -22,7 +22,6 @@ from core.commands.request import CommandRequest, Purpose
 from core.commands.results import NOT_WRITTEN, Basis, CommandResult
 from core.dispatch.command import BoundCommand, PreparedCommand
 from core.policy.models import Decision
-from core.quick import made
 from core.statements import ApprovalProof, Request
 
 # Characters or members above which `sketch` states an argument's size.
@@ -43,25 +42,19 @@ def command_entry(
 
     `parts` are values of its body that are encoded already, in place of the event's.
     """
-    # Built without validation: each command has several entries, from data that was already checked.
     body = {**event.body(), **parts}
-    fields: dict[str, Any] = {
-        "kind": event.kind,
-        "actor": actor,
-        "run": request.run,
-        "step": request.step,
-        "device": request.device,
-        "call_id": request.call_id,
-        "tool": request.tool,
+    return NewEntry(
+        kind=event.kind,
+        actor=actor,
+        run=request.run,
+        step=request.step,
+        device=request.device,
+        call_id=request.call_id,
+        tool=request.tool,
         # Lets queries exclude the constant entries of a live device wall.
-        "body": {**body, "glimpse": True} if request.purpose is Purpose.LIVE_VIEW else body,
-        "status": None,
-        "verdict": None,
-        "duration_ms": None,
-        "blobs": [],
+        body={**body, "glimpse": True} if request.purpose is Purpose.LIVE_VIEW else body,
         **more,
-    }
-    return made(NewEntry, fields)
+    )
 
 
 def prepared_entry(command: PreparedCommand) -> NewEntry:

@@ -36,7 +36,6 @@ from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.models.tools import Effect
 from core.next_steps import DEVICE_DOES_NOT_KNOW, NO_ANSWER, UNUSABLE_ANSWER
 from core.policy.models import Decision
-from core.quick import made
 from core.statements import Request
 from core.text import sentences, shorten_middle
 
@@ -108,23 +107,22 @@ def make_result(
     """Make a result; verdict and basis must be a pair of `LISTED_PAIRS`, otherwise an `AssertionError`."""
     if (verdict, basis) not in LISTED_PAIRS:
         raise AssertionError(f"no such pair: {verdict} from {basis}")
-    fields = {
-        "call_id": request.call_id,
-        "device": request.device,
-        "tool_name": request.tool_name,
-        "status": status,
-        "verdict": verdict,
-        "basis": basis,
-        "error": error,
-        "result": result,
-        "namespace": namespace or request.namespace,
-        "duration_ms": round(duration_ms, 3),
-        "evidence": evidence or [],
-        "decision": decision,
-        "note": note,
-        "stage": stage,
-    }
-    return made(CommandResult, fields)
+    return CommandResult(
+        call_id=request.call_id,
+        device=request.device,
+        tool_name=request.tool_name,
+        status=status,
+        verdict=verdict,
+        basis=basis,
+        error=error,
+        result=result,
+        namespace=namespace or request.namespace,
+        duration_ms=round(duration_ms, 3),
+        evidence=evidence or [],
+        decision=decision,
+        note=note,
+        stage=stage,
+    )
 
 
 def conclude(

@@ -24,7 +24,6 @@ from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.policy.policy_file import PolicyFile
 from core.policy.rule_index import RuleIndex
 from core.policy.rules import MatchContext, Rule
-from core.quick import made
 
 
 class PolicyQuery(NamedTuple):
@@ -107,25 +106,18 @@ def _decision(
     **by_rules: Any,
 ) -> Decision:
     """A decision; `by_rules` are the fields that rules, grants and the device's signature give it."""
-    fields = {
-        "answer": answer,
-        "risk": risk,
-        "effect": effect,
-        "profile": profile,
-        "summary": analysis.summary,
-        "reasons": list(reasons),
-        "findings": list(analysis.findings),
-        "reversible": analysis.undoable and reversible,
-        "undo": analysis.undo,
-        "rules": [],
-        "grant": "",
-        "approvers": 1,
-        "evidence": [],
-        "expires_s": None,
-        "device_requires_signature": False,
+    return Decision(
+        answer=answer,
+        risk=risk,
+        effect=effect,
+        profile=profile,
+        summary=analysis.summary,
+        reasons=list(reasons),
+        findings=list(analysis.findings),
+        reversible=analysis.undoable and reversible,
+        undo=analysis.undo,
         **by_rules,
-    }
-    return made(Decision, fields)
+    )
 
 
 # Most calls of a run are decided alike. Its devices share the decision: a fifth less memory for each result,

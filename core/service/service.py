@@ -43,7 +43,6 @@ from core.log import Logger
 from core.policy.agent_models import PREFIX as AGENT_PREFIX
 from core.policy.agent_models import Agent, is_agent
 from core.policy.policy_store import Policy, text_digest
-from core.quick import made
 from core.secret_rule import SecretNames
 from core.service.agent_activity import AgentActivity
 from core.service.agent_connections import AgentConnections
@@ -551,7 +550,7 @@ class Service:
     def _tell_device(self, name: str) -> None:
         # Building the device's view is expensive; it is skipped when no client is subscribed.
         if self.hub:
-            self.hub.publish(made(DeviceChanged, {"event": "device", "device": self.fleet.get(name)}))
+            self.hub.publish(DeviceChanged(device=self.fleet.get(name)))
 
     def _take_progress(self, device: str, progress: Progress) -> None:
         shown = self.progress.take(device, progress)
@@ -573,4 +572,4 @@ class Service:
             self.garbage.result_came()
         if not self.hub:
             return
-        self.hub.publish(made(CellChanged, {"event": "cell", "cell": cell}))
+        self.hub.publish(CellChanged(cell=cell))
