@@ -49,7 +49,7 @@ class ExpressionError(BadInput):
     """An expression cannot be compiled or evaluated. `line` and `column` count from 1 in its own text."""
 
     def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
-        super().__init__(message)
+        super().__init__(sentences(message))
         self.line = line
         self.column = column
 

@@ -14,6 +14,7 @@ from core.errors import ErrorCode, ErrorInfo
 from core.models.frozen import FrozenModel
 from core.models.tools import Risk
 from core.policy.models import Answer
+from core.text import sentences
 
 RunKind = Literal["batch", "call", "undo"]
 STEP_ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
@@ -399,7 +400,7 @@ def result_of(cell: Cell) -> CommandResult | None:
         status=ResultStatus.SKIPPED,
         verdict=Verdict.CANCELLED,
         basis=Basis.NOTHING_SENT,
-        error=ErrorInfo.of(ErrorCode.SKIPPED, f"Not begun: {why}."),
+        error=ErrorInfo.of(ErrorCode.SKIPPED, sentences(f"Not begun: {why}")),
     )
 
 

@@ -139,7 +139,7 @@ async def must_be_here(session: Session, device: str) -> None:
     for one in (await session.console.service.state()).devices:
         if one.name == device and one.health not in _HERE:
             why = f": {one.reason}" if one.reason else ""
-            raise DeviceError(f"{device} is {one.health.value}{why}.")
+            raise DeviceError(sentences(f"{device} is {one.health.value}{why}"))
 
 
 async def tool_of(session: Session, device: str, wanted: str) -> Tool:

@@ -39,7 +39,7 @@ from core.fleet.paired_machines import ANOTHER
 from core.fleet.rejected_connections import RejectedConnections
 from core.models.devices import Device, Health
 from core.models.tools import UNLISTED
-from core.text import escape_hidden, shorten_middle
+from core.text import escape_hidden, sentences, shorten_middle
 
 # The doctor reads the registration and nothing else.
 _LIMITS = LinkLimits(close_s=1.0, max_incoming_bytes=LinkLimits().register_bytes)
@@ -460,10 +460,9 @@ def _heard(device: Device, known: KnownDevice, url: str) -> Check:
             "Start its client with the string from pairing; quarterdeck-device --check says what it lacks.",
         )
     finding = f"It was last heard at {device.last_heard[:19].replace('T', ' ')} UTC"
-    reason = f": {device.reason}." if device.reason else "."
     return _failed(
         "heard",
-        finding + reason,
+        sentences(f"{finding}: {device.reason}" if device.reason else finding),
         f"See on the device whether its client runs and reaches {url or 'this console'}; it was paired at "
         f"{known.paired_at[:19].replace('T', ' ')} UTC. If this console had another address then, the device "
         f"dials that one still: pair it again (quarterdeck pair {known.name}).",
@@ -570,7 +569,7 @@ def _of_this_computer(device: Device) -> Check:
 def _sentence_of(refusal: Refusal) -> str:
     times = f", {refusal.count} times" if refusal.count > 1 else ""
     when = refusal.at[:19].replace("T", " ")
-    return f"Refused at {when} UTC from {refusal.peer}{times}: {refusal.reason}."
+    return sentences(f"Refused at {when} UTC from {refusal.peer}{times}: {refusal.reason}")
 
 
 # A word in the reason, the check that it belongs to, and the next step.

@@ -16,7 +16,7 @@ from core.policy.analysis.arguments import PATH_NAME, described_kind, snake
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, BuiltInTool
 from core.policy.analysis.shell.tool_arguments import described_line_arguments, holds_line
 from core.schema_forms.secrets import secret_arguments
-from core.text import some_names
+from core.text import sentences, some_names
 
 NONE = "none"
 _MOST_ARGUMENTS = 200
@@ -164,7 +164,9 @@ def _hosted_repair(tool: Tool, device: Device) -> Fact[str]:
     for missing in device.unavailable:
         if missing.tool in (tool.namespace, tool.tool_name):
             fix = f" {missing.how_to_fix}." if missing.how_to_fix else ""
-            return Fact(value=f"{missing.reason}.{fix}", source=Source.DECLARED, why="The device says so.")
+            return Fact(
+                value=f"{sentences(missing.reason)}{fix}", source=Source.DECLARED, why="The device says so."
+            )
     shown = f"quarterdeck devices show {device.name} says which of its servers are not ready, and why."
     return Fact(value=shown, source=Source.DEFAULT, why="The device reports no problem of its server.")
 

@@ -81,7 +81,7 @@ def test_a_part_that_does_not_fit_is_an_error_that_says_why(taken: int, foreign:
         parts.take(part, 0.0)
     with pytest.raises(DeviceError) as caught:
         parts.take(foreign, 0.0)
-    assert caught.value.message == f"A part of a frame does not fit: {words}"
+    assert caught.value.message == f"A part of a frame does not fit: {words}."
     assert caught.value.code is ErrorCode.PROTOCOL_ERROR
 
 

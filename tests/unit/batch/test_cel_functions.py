@@ -19,6 +19,7 @@ from core.batch.expressions import (
     compile_expression,
 )
 from core.batch.models import Input
+from core.text import sentences
 
 README = Path(__file__).parents[3] / "README.md"
 SCOPE = Scope(Declarations({"text": Input(type="string"), "list": Input(type="list")}, {"s": {}}), ("s",))
@@ -135,7 +136,7 @@ def test_the_readme_lists_every_function() -> None:
 def test_an_unknown_function_is_called_a_function(text: str, message: str) -> None:
     with pytest.raises(ExpressionError) as wrong:
         compile_expression(text, SCOPE)
-    assert wrong.value.message == message
+    assert wrong.value.message == sentences(message)
 
 
 def test_the_output_of_a_command_can_be_taken_apart() -> None:

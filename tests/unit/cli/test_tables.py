@@ -20,7 +20,7 @@ from core.home import Home
 from core.models.devices import Device, Health
 from core.service.api.models import EntryPage
 from core.service.console import Console
-from core.text import escape_hidden
+from core.text import escape_hidden, escape_right_to_left
 from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
 
 # As long as the console takes a name and a key from a device; longer ones it does not list at all.
@@ -78,12 +78,13 @@ async def test_the_journals_rows_are_as_narrow(tmp_path: Path, capsys: pytest.Ca
 @given(st.text(max_size=300))
 @example("端" * 300)
 @example("\u202e" * 60)
+@example("\u05c6")
 def test_a_name_in_a_table_is_narrow_and_hides_nothing(name: str) -> None:
     shown = tool_cell(name)
     assert width(shown) <= 2 * 64
     assert escape_hidden(shown, keep_lines=False) == shown
     if len(shown) < 64:
-        assert shown == escape_hidden(name, keep_lines=False)
+        assert shown == escape_right_to_left(escape_hidden(name, keep_lines=False))
 
 
 async def test_what_a_device_claims_to_be_widens_no_other_row(capsys: pytest.CaptureFixture[str]) -> None:

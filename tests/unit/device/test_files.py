@@ -288,9 +288,9 @@ async def test_a_path_that_is_not_absolute_or_not_known_is_refused(router: Route
 
 async def test_a_nul_in_a_path_or_in_content_is_refused(router: Router, root: Path) -> None:
     error = await refused(router, "read_file", file_path=f"{root}/a\0b")
-    assert error == "invalid_arguments: file_path holds a NUL character"
+    assert error == "invalid_arguments: file_path holds a NUL character."
     error = await refused(router, "write_file", file_path=str(root / "n"), content="a\0b")
-    assert error == "invalid_arguments: content holds a NUL character"
+    assert error == "invalid_arguments: content holds a NUL character."
     assert not (root / "n").exists()
 
 
@@ -311,7 +311,7 @@ async def test_a_name_as_long_as_may_be_is_written_and_overwritten(router: Route
     assert path.read_text() == "two"
     for tool, more in (("read_file", {}), ("write_file", {"content": ""})):
         error = await refused(router, tool, file_path=f"{path}x", **more)
-        assert error == f"invalid_arguments: {path}x: File name too long"
+        assert error == f"invalid_arguments: {path}x: File name too long."
 
 
 async def test_a_way_to_a_name_that_is_not_text_is_refused_in_words(router: Router, root: Path) -> None:
@@ -326,7 +326,7 @@ async def test_a_way_to_a_name_that_is_not_text_is_refused_in_words(router: Rout
 async def test_a_missing_file_or_folder_is_named(router: Router, root: Path) -> None:
     assert (await refused(router, "read_file", file_path=str(root / "no"))).startswith("not_found: ")
     error = await refused(router, "write_file", file_path=str(root / "no" / "x"), content="")
-    assert error == f"not_found: {root / 'no'} does not exist"
+    assert error == f"not_found: {root / 'no'} does not exist."
 
 
 async def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(

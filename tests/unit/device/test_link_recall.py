@@ -234,7 +234,7 @@ async def test_what_is_cancelled_while_its_beginning_is_recorded_never_starts(
         assert told["result"] == {"cancelled": True}
         recorded.set()
         [result] = (await wire.hear())["action_results"]
-        assert result["error"] == "cancelled: work was cancelled before it started"
+        assert result["error"] == "cancelled: work was cancelled before it started."
         assert bench.ran == []
         known = await wire.recall("c1")
         assert known["c1"]["result"]["error"] == result["error"]

@@ -162,7 +162,7 @@ async def test_arguments_beyond_the_limits_run_nothing(
 
 async def test_a_nul_in_a_command_runs_nothing(router: Router, tmp_path: Path) -> None:
     result = await shell(router, f"touch {tmp_path}/ran\0")
-    assert result.error == "invalid_arguments: command holds a NUL character"
+    assert result.error == "invalid_arguments: command holds a NUL character."
     assert not (tmp_path / "ran").exists()
 
 

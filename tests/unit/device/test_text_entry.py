@@ -137,7 +137,7 @@ async def test_what_stands_in_the_field_is_the_answer() -> None:
 async def test_letters_that_were_lost_are_said() -> None:
     form = Form(field(), takes=lambda form, key: form.put("" if key == "s" else key))
     error = await refused(form, "/srv/x")
-    assert error.message == "Typed 6 of 6 characters: the entry 'Name' now has '/rv/x'"
+    assert error.message == "Typed 6 of 6 characters: the entry 'Name' now has '/rv/x'."
 
 
 async def test_a_field_that_takes_text_but_changes_it_is_said() -> None:

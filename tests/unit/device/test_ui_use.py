@@ -196,7 +196,7 @@ async def test_text_goes_by_keys_where_a_control_takes_none_and_only_with_the_fo
     desktop.input_lack = Unavailability("There is no display", "Start one")
     with pytest.raises(DeviceError) as caught:
         await hands.type_text({"text": "abc", "control_id": "x"})
-    assert caught.value.message == "There is no display. Start one"
+    assert caught.value.message == "There is no display. Start one."
 
 
 async def test_a_text_beyond_bounds_is_refused_without_repeating_it() -> None:

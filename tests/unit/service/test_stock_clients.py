@@ -42,7 +42,7 @@ class TestStockClients:
         async with scripted(url, token, "lab-1", ["LinuxAgent"]):
             lost = await stands(console, "lab-1", Health.OFFLINE, reason="of no use yet")
             assert "answers for none of the agents HardwareAgent" in lost.reason
-            assert lost.reason.endswith("the MCP server of that agent is not running there")
+            assert lost.reason.endswith("the MCP server of that agent is not running there.")
             checks = {check.name: check for check in await console.devices.diagnose("lab-1")}
             assert checks["tools"].state == "failed"
             assert "the MCP server of that agent" in checks["tools"].found
