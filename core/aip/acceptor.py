@@ -16,7 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 from websockets.asyncio.server import ServerConnection
@@ -244,8 +244,9 @@ class PreTlsProtocol(asyncio.Protocol):
         self._closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not checked: a transport of uvloop is none of asyncio's classes.
+        stream = cast(asyncio.Transport, transport)
+        self._transport = stream
         address = transport.get_extra_info("peername")
         self.peer = shown_address(address)
         self.host = str(address[0]) if isinstance(address, tuple) else self.peer
@@ -254,9 +255,9 @@ class PreTlsProtocol(asyncio.Protocol):
             return
         self.gate.enter(self)
         if self.gate.secure is None:
-            self._hand_over(transport)
+            self._hand_over(stream)
         else:
-            self._tls_task = self.gate.tasks.spawn("start TLS", self._start_tls(transport, self.gate.secure))
+            self._tls_task = self.gate.tasks.spawn("start TLS", self._start_tls(stream, self.gate.secure))
 
     def _hand_over(self, transport: asyncio.Transport) -> None:
         transport.set_protocol(self._connection)

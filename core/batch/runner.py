@@ -32,7 +32,7 @@ from core.batch.run_state import (
     ended_state,
     state_after_late_answer,
 )
-from core.batch.templates import CompiledStep, compile_batch
+from core.batch.templates import CompiledStep, compile_batch, has_expressions
 from core.commands.results import CommandResult
 from core.debounce import Coalescer
 from core.errors import ErrorCode, Refused
@@ -140,7 +140,7 @@ class Runner:
             JournalUnavailable: the start could not be recorded, so the run was not started.
         """
         # The arguments of a single call are meant as they are written.
-        compiled = compile_batch(batch) if kind == "batch" else {}
+        compiled = compile_batch(batch) if kind == "batch" and has_expressions(batch) else {}
         shown, said = await self._shown(batch, devices, said)
         run = ActiveRun(
             id=f"r-{self.next_number:04d}",

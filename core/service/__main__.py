@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from core.environment import settle
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
+from core.event_loop import new_event_loop
 from core.home import Home
 from core.log import Logger
 from core.service.exit_codes import exit_code_of
@@ -114,7 +115,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(home: Home, stay: bool) -> int:
     try:
-        asyncio.run(serve(home, stay))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(serve(home, stay))
     except KeyboardInterrupt:
         return 0
     except QuarterdeckError as error:

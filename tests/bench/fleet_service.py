@@ -17,6 +17,7 @@ import psutil
 import structlog
 
 from core.batch.models import Batch, Entry, Rollout, Step
+from core.event_loop import new_event_loop
 from core.home import Home
 from core.models.devices import Health
 from core.service.local_console import LocalConsole, LocalConsoles
@@ -99,4 +100,5 @@ async def _run(service: Service, word: str, parallel: int, watch: StallWatch) ->
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    asyncio.run(main(Home(Path(sys.argv[1])).create()))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main(Home(Path(sys.argv[1])).create()))

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import cast
 
 from core.device.processes.supervisor_client import ProcessHandle, StartError, SupervisorClient
 from core.errors import DeviceError, ErrorCode
@@ -78,22 +79,28 @@ class _Pipe:
     """A pipe between this process and a program: the program's end, and this process's end as a stream."""
 
     for_program: int
+    is_input: bool
     transport: asyncio.ReadTransport | asyncio.WriteTransport
     reader: asyncio.StreamReader
     protocol: asyncio.StreamReaderProtocol
 
     def close(self) -> None:
         """Close this process's end; what was not yet written is discarded."""
-        if isinstance(self.transport, asyncio.WriteTransport) and self.transport.get_write_buffer_size():
+        if self.is_input and self._writing.get_write_buffer_size():
             # `close` would wait until the program has read it.
-            self.transport.abort()
+            self._writing.abort()
         else:
             self.transport.close()
 
     def writer(self) -> asyncio.StreamWriter:
         """The stream of a pipe that this process writes to."""
-        assert isinstance(self.transport, asyncio.WriteTransport)
-        return asyncio.StreamWriter(self.transport, self.protocol, None, asyncio.get_running_loop())
+        assert self.is_input, "this process writes only to a program's input"
+        return asyncio.StreamWriter(self._writing, self.protocol, None, asyncio.get_running_loop())
+
+    @property
+    def _writing(self) -> asyncio.WriteTransport:
+        # Not checked: a transport of uvloop is none of asyncio's classes.
+        return cast(asyncio.WriteTransport, self.transport)
 
 
 class SupervisedProcess(PipedProcess):
@@ -230,7 +237,7 @@ async def _open_pipe(is_input: bool) -> _Pipe:
         file.close()
         os.close(for_program)
         raise
-    return _Pipe(for_program, transport, reader, protocol)
+    return _Pipe(for_program, is_input, transport, reader, protocol)
 
 
 async def start_unsupervised(
