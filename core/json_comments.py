@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-# What has no end goes to the end of the text: tried again from its next sign, it would cost the square.
+# An unterminated text or comment extends to the end of the text: retrying it at every later quote would take
+# quadratic time.
 _TEXT = r'"(?:[^"\\]|\\.)*"?'
 _COMMENT = re.compile(rf"({_TEXT})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"({_TEXT})|,(?=\s*[\]}}])", re.DOTALL)

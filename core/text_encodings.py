@@ -60,8 +60,8 @@ def codec_of(encoding: str) -> str:
         if codec in _CODECS:
             return codec
     raise BadInput(
-        f"{encoding[:LONGEST_NAME]!r} is no text encoding. Such are utf-8, utf-16, utf-16-le, latin-1, "
-        "cp1252 and the others that Python's codecs name; base64 takes any bytes."
+        f"{encoding[:LONGEST_NAME]!r} is not a text encoding. Use utf-8, utf-16, utf-16-le, latin-1, "
+        "cp1252 or another name of Python's codecs; base64 takes any bytes."
     )
 
 

@@ -321,7 +321,7 @@ class PreTlsProtocol(asyncio.Protocol):
         if first == b"":
             self.gate.refused(CLOSED_AT_TLS, self.peer)
         else:
-            self.gate.refused("it speaks no TLS (ws:// instead of wss://?)", self.peer)
+            self.gate.refused("it does not use TLS (ws:// instead of wss://?)", self.peer)
             # Closing a socket with unread bytes sends a reset, which would cut our answer off: read them.
             transport.resume_reading()
             transport.write(_PLAIN_ANSWER)

@@ -29,6 +29,7 @@ from core.backoff import Backoff
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, error_from
 from core.log import Logger
 from core.tasks import TaskGroupOwner, set_within
+from core.text import sentences
 
 log = Logger(__name__)
 
@@ -156,7 +157,7 @@ _WORDS = {
         "{where}: {detail}; the token was not sent. See what that program is, then pair the device again",
     ),
     DialFault.CERTIFICATE: (ErrorCode.DENIED_BY_POLICY, "{where}: {detail}"),
-    DialFault.TLS: (_PROTOCOL, "{where} speaks no TLS that we know: {detail}"),
+    DialFault.TLS: (_PROTOCOL, "{where}: the TLS handshake failed: {detail}"),
     DialFault.TOKEN: (ErrorCode.DENIED_BY_DEVICE, "{where} does not accept our token"),
     DialFault.OCCUPIED: (_OFFLINE, "{where}: another console is connected to it"),
     DialFault.HTTP_STATUS: (_PROTOCOL, "{where} answers with {detail}"),
@@ -177,7 +178,7 @@ _NEXT = {
 def _why_not(address: DialAddress, error: Exception, limits: LinkLimits) -> QuarterdeckError:
     failure = dial_failure(error)
     code, words = _WORDS[failure.fault]
-    hint = "; perhaps it speaks no TLS" if urlsplit(address.url).scheme == "wss" else ""
+    hint = "; perhaps it does not use TLS" if urlsplit(address.url).scheme == "wss" else ""
     message = words.format(
         where=f"{address.name} at {address.shown}",
         detail=failure.detail,
@@ -185,7 +186,7 @@ def _why_not(address: DialAddress, error: Exception, limits: LinkLimits) -> Quar
         hint=hint,
         mtu=MTU_HINT,
     )
-    return error_from(ErrorInfo.of(code, message, _NEXT.get(failure.fault, "")))
+    return error_from(ErrorInfo.of(code, sentences(message), _NEXT.get(failure.fault, "")))
 
 
 class ConnectorState(StrEnum):

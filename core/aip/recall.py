@@ -36,12 +36,14 @@ def read_recalled(device: str, call_ids: Sequence[str], answer: Result) -> dict[
         fault = read_error_text(answer.error or "no reason given")
         if fault.code is ErrorCode.TOO_LARGE and len(call_ids) > 1:
             raise TooMuchAtOnce(fault.message)
-        raise DeviceError(f"{device} tells nothing of its calls: {fault.message}", ErrorCode.BAD_RESULT)
+        raise DeviceError(
+            f"{device} did not say what became of its calls: {fault.message}", ErrorCode.BAD_RESULT
+        )
     results = answer.result if isinstance(answer.result, dict) else {}
     try:
         return {call_id: RecalledResult.model_validate(results.get(call_id)) for call_id in call_ids}
     except ValidationError:
-        raise DeviceError(f"{device} says nothing of its calls.", ErrorCode.BAD_RESULT) from None
+        raise DeviceError(f"{device} sent a malformed list of its calls.", ErrorCode.BAD_RESULT) from None
 
 
 def not_asked_for(call_ids: Iterable[str], answer: Result) -> str:

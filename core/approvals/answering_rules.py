@@ -215,7 +215,7 @@ def check_still_secret(edited: Any, redacted: Any) -> None:
     """
     if isinstance(edited, dict) and edited.keys() == {SECRET_MARK}:
         if not (isinstance(redacted, dict) and redacted.keys() == {SECRET_MARK}):
-            raise BadInput("So changed, a secret would be shown; type it again, or leave it secret.")
+            raise BadInput("This change would reveal a secret; type a new value, or leave it secret.")
     elif isinstance(redacted, dict) and redacted.keys() == {SECRET_MARK}:
         return
     elif isinstance(edited, dict):

@@ -530,7 +530,7 @@ class ApprovalQueue:
         await self._record(pending, [edited_entry(pending.approval, redacted, by)])
         if pending.withdrawn_reason:
             self._resume(pending)
-            raise Refused("This request was taken back meanwhile.", ErrorCode.APPROVAL_INVALID)
+            raise Refused("This request was withdrawn while you answered.", ErrorCode.APPROVAL_INVALID)
         pending.edited, pending.edited_by = Restored(parameters, places), operator
         self._finish(pending, ApprovalState.EDITED, by.partition(":")[2], "Its arguments were changed.")
 

@@ -317,7 +317,7 @@ class Journal:
     async def fold_run(
         self, run: str, fold: Callable[[Iterator[Entry]], Answer], devices: Sequence[str] | None = None
     ) -> Answer:
-        """What `fold` makes of the entries of `entries_of_run`, of which it need not keep any.
+        """Pass the entries of a run (`entries_of_run`) to `fold` one by one, and return its value.
 
         `fold` is called in a reader's thread: a run may have a hundred thousand entries.
         """

@@ -1,4 +1,4 @@
-"""What a run that resumes another takes over, and what it begins: read off the ended run alone."""
+"""Derives from an ended run which cells a resuming run takes over, and which it begins."""
 
 from __future__ import annotations
 

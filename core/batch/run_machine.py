@@ -135,7 +135,7 @@ class Start(NamedTuple):
 
 
 class Proceed(NamedTuple):
-    """Let a command go on whose approval has come; also one that is not wanted any more, to end it."""
+    """Resume a command that was approved; a cancelled command is resumed, too, so that it ends."""
 
     place: Place
 

@@ -113,7 +113,7 @@ def agents_show(
         int, typer.Option(min=1, max=MOST_COMMANDS, help="How many commands, newest first.")
     ] = 20,
 ) -> None:
-    """Show what an agent asked for: what it said, what was sent, what came of it; also of a revoked one."""
+    """Show the requests of an agent, what was sent for them and the results; revoked agents included."""
 
     async def work(session: Session) -> None:
         page = await session.console.agents.commands(name, limit=limit)

@@ -27,7 +27,7 @@ class Sealed:
         raise TypeError(f"{type(self).__name__} is made only where what it proves is checked.")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is not changed; another one is checked anew.")
+        raise AttributeError(f"{type(self).__name__} is immutable.")
 
 
 class Arguments(Sealed):

@@ -185,8 +185,8 @@ class ApprovalCheck:
             if opening.path not in secret:
                 place = ".".join(map(str, opening.path))[:100]
                 raise _refused(
-                    f"{place} was hidden from who approved it, and is no secret of {tool.name} on this "
-                    "device (secret_names in its device.toml adds names)."
+                    f"The approver could not see {place}, but this device does not treat it as a secret of "
+                    f"{tool.name} (secret_names in its device.toml adds names)."
                 )
 
     def _signer(self, signed: SignedStatement) -> PinnedOperator:

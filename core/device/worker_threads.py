@@ -45,7 +45,7 @@ class WorkerThreads(concurrent.futures.Executor):
         future: concurrent.futures.Future[Answer] = concurrent.futures.Future()
         with self._changed:
             if self._closed:
-                raise RuntimeError("no work is taken any more")
+                raise RuntimeError("the threads are closed")
             self._waiting.append((future, functools.partial(fn, *args, **kwargs)))
             self._staff()
         return future

@@ -38,7 +38,7 @@ from core.next_steps import NO_EVIDENCE
 from core.policy.models import Decision, Moment
 from core.text import clause
 
-_NO_PLACE = "it has no place on the screen now."
+_NO_PLACE = "it is not on the screen now."
 _BY_WILL = frozenset({ErrorCode.STOPPED, ErrorCode.CANCELLED, ErrorCode.JOURNAL_UNAVAILABLE})
 
 

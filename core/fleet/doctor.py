@@ -135,7 +135,7 @@ async def check_certificate(probe: Probe) -> str:
         )
     except ssl.SSLError as error:
         raise CheckFailed(
-            f"{probe.where} speaks no TLS that we know ({dial_failure(error).detail}).",
+            f"The TLS handshake with {probe.where} failed ({dial_failure(error).detail}).",
             "Something else may listen at this port; see what the device's client prints when it starts.",
         ) from error
     except (OSError, EOFError) as error:

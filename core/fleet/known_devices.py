@@ -112,7 +112,7 @@ def paired_by(entry: Entry) -> KnownDevice:
         after = entry.body["signed"]["statement"]["change"]["after"]
         return KnownDevice.model_validate({**after, "name": entry.device, "paired_at": entry.time})
     except (KeyError, TypeError, ValidationError) as error:
-        raise BadInput(f"Entry {entry.seq} says of no device how it was paired.") from error
+        raise BadInput(f"Entry {entry.seq} does not describe how a device was paired.") from error
 
 
 def check_name(name: str) -> str:

@@ -56,12 +56,12 @@ _WORD = re.compile(r"[^\W\d_]+|\d+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 NAME, TITLE, SERVER, ARGUMENT, DESCRIPTION = "name", "title", "server", "argument", "description"
-# What a word counts by the field in which it is found; a device's name or tag counts less than a tool's name.
+# The weight of a word by the field in which it is found; a device's name or tag weighs less than a tool's.
 _WEIGHTS = {NAME: 100.0, TITLE: 80.0, SERVER: 70.0, DESCRIPTION: 45.0, ARGUMENT: 40.0}
 _NAMES = (NAME, TITLE, SERVER)
 _DEVICE_WEIGHT = 60.0
 _WHOLE_NAME = 15.0
-# What it counts by how it is found; a beginning counts more the more of the word it is.
+# The factor for how a word is found. A prefix counts more the longer it is.
 _SAME, _STEM, _PREFIX, _INSIDE, _LIKE = 1.0, 0.95, 0.75, 0.6, 0.55
 _HEALTH = {
     Health.ONLINE: 1.0,

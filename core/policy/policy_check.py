@@ -104,10 +104,10 @@ def approvals_out_of_reach(approvers: int, operators: int) -> str:
 
 # Limit of names to match patterns against, for all entries together; takes about a second.
 MOST_TRIED = 500_000
-_NO_TOOL = "speaks of no tool: no known device has one of this name"
+_NO_TOOL = "matches no tool: no known device has a tool of this name"
 _ONLY_OWN_NAME = (
-    "speaks of no tool as a device lists it, only of tools as their MCP servers call them ({name}); what lets"
-    " more run means such a tool by its listed name, or if it names the server too (namespace)"
+    "matches no tool by the name that a device lists, only names inside MCP servers ({name}); a rule that"
+    " lets more run must use the listed name, or name the server, too (namespace)"
 )
 
 

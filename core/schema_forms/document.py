@@ -230,7 +230,7 @@ class References:
         try:
             resolver = self.resolver.in_subresource(resource)
         except _LOOKUP_FAILS as error:
-            raise UnsupportedSchema("a part of it has an address that is none") from error
+            raise UnsupportedSchema("a `$id` or `$ref` in it is not a URI") from error
         return References(resolver, self.are_known, self.specification)
 
     def lookup(self, ref: str) -> tuple[Any, References]:

@@ -73,7 +73,7 @@ def _may_have_some(result: CommandResult) -> bool:
         return result.basis is Basis.NOTHING_SENT
     if decision.answer is not Answer.ALLOW or result.basis is Basis.DEVICE_REFUSED:
         return False
-    # What may have changed something is not to be done once more elsewhere.
+    # A command that may have changed something must not be repeated on another device.
     return result.basis is Basis.NOTHING_SENT or decision.effect is Effect.OBSERVE
 
 

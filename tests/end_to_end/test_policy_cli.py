@@ -156,7 +156,7 @@ def test_a_rule_that_means_no_tool_of_any_known_device_is_warned_of(said, home: 
     (home / "policy.toml").write_text(GOOD.replace('"shell_execute"', '"shell_exekute"'))
     code, text = said("policy", "check")
     assert code == 0
-    assert "Warning: line 12: rule nights: speaks of no tool: no known device has one of this name" in text
+    assert "Warning: line 12: rule nights: matches no tool: no known device has a tool of this name" in text
     code, found = as_json(said, "policy", "check")
     assert (code, [one["rule"] for one in found["warnings"]]) == (0, ["nights"])
     (home / "policy.toml").write_text(GOOD)

@@ -260,7 +260,7 @@ async def test_a_line_that_stands_in_a_folder_reads_nothing_there_once_it_is_clo
             go.write("on\n")
         result = await running
     assert SECRET not in result.model_dump_json()
-    assert (result.error or "").startswith("cancelled: A closed or private path became another one")
+    assert (result.error or "").startswith("cancelled: A protected path was replaced")
 
 
 async def test_what_happens_beside_a_closed_path_ends_no_line(seen: Path) -> None:

@@ -232,5 +232,5 @@ async def test_a_service_that_hides_what_is_no_secret_has_nothing_run(
     result = await log_in(desk)
     refused_by_device(result)
     assert result.error is not None
-    assert "user was hidden from who approved it" in result.error.message
+    assert "The approver could not see user" in result.error.message
     assert kept_in(desk.folder / "record") == []

@@ -303,7 +303,7 @@ class Children:
                 await _end(handle, job.polite)
                 if not handle.ended.done():
                     raise DeviceError(
-                        "The command ran out of time, and what became of it is not known.",
+                        "The command timed out; its processes could not be confirmed as ended.",
                         ErrorCode.OUTCOME_UNKNOWN,
                     )
         except asyncio.CancelledError:

@@ -163,8 +163,8 @@ def _check(report: bytes, finished: CompletedProcess, folder: SafePath) -> None:
         )
     if sandbox_init.CLOSED_CHANGED in report:
         raise DeviceError(
-            "A closed or private path became another one while the command ran, so the command was ended and "
-            "what it had not yet written is not shown; run it again.",
+            "A protected path was replaced while the command ran, so the command was ended; output that it "
+            "had not yet written is not shown. Run it again.",
             ErrorCode.CANCELLED,
         )
     if not report and finished.exit_code is not None:

@@ -87,7 +87,7 @@ async def test_plain_ws_on_a_tls_port_is_told_so_and_reported(secure: House, ide
             )
         assert caught.value.response.status_code == 400
         assert b"use wss://" in (caught.value.response.body or b"")
-        await refused(secure, "speaks no TLS")
+        await refused(secure, "does not use TLS")
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ async def test_plain_ws_on_a_tls_port_is_told_so_and_reported(secure: House, ide
         (b"\x16", "in time"),
         (b"\x16\x03\x01\xff", "in time"),
         (b"\x16\x03\x01\x00\x05hello", "TLS handshake"),
-        (b"\x00" * 64, "speaks no TLS"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "speaks no TLS"),
+        (b"\x00" * 64, "does not use TLS"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "does not use TLS"),
     ],
 )
 async def test_a_slow_or_broken_tls_handshake_is_ended_and_reported(

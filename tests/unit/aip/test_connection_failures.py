@@ -37,6 +37,7 @@ from core.device.build import build_router
 from core.device.client import DeviceClient, Ending
 from core.device.config import DeviceConfig
 from core.errors import DeviceError, ErrorCode, Refused
+from core.text import sentences
 
 
 def status(number: int) -> InvalidStatus:
@@ -119,7 +120,7 @@ def test_a_peers_own_words_are_bounded_and_play_no_tricks() -> None:
     ("error", "code", "words"),
     [
         (NOT_PAIRED, ErrorCode.DENIED_BY_POLICY, ": the certificate is not the one that was paired"),
-        (WRONG_NUMBER, ErrorCode.PROTOCOL_ERROR, " speaks no TLS that we know: WRONG_VERSION_NUMBER"),
+        (WRONG_NUMBER, ErrorCode.PROTOCOL_ERROR, ": the TLS handshake failed: WRONG_VERSION_NUMBER"),
         (status(403), ErrorCode.DENIED_BY_DEVICE, " does not accept our token"),
         (status(409), ErrorCode.DEVICE_OFFLINE, ": another console is connected to it"),
         (status(404), ErrorCode.PROTOCOL_ERROR, " answers with HTTP 404"),
@@ -138,7 +139,7 @@ def test_a_peers_own_words_are_bounded_and_play_no_tricks() -> None:
         (
             ConnectionResetError(),
             ErrorCode.PROTOCOL_ERROR,
-            " closed the connection at once; perhaps it speaks no TLS",
+            " closed the connection at once; perhaps it does not use TLS",
         ),
         (OSError(113, "No route to host"), ErrorCode.DEVICE_OFFLINE, " cannot be reached: No route to host"),
         (UnicodeError(), ErrorCode.DEVICE_OFFLINE, " cannot be reached: its address is not one"),
@@ -153,7 +154,7 @@ def test_the_consoles_words(error: Exception, code: ErrorCode, words: str) -> No
     # Neither the user name nor the query is shown: both may hold secrets.
     address = DialAddress("d1", "wss://anna@lab:1/ws?token=secret", "token", "0" * 64)
     shown = connector._why_not(address, error, LinkLimits())
-    assert shown.message == f"d1 at wss://lab:1/ws{words}"
+    assert shown.message == sentences(f"d1 at wss://lab:1/ws{words}")
     assert shown.code is code
     denied = code in {ErrorCode.DENIED_BY_POLICY, ErrorCode.DENIED_BY_DEVICE}
     assert isinstance(shown, Refused if denied else DeviceError)

@@ -202,7 +202,7 @@ async def test_plain_where_tls_was_expected_and_the_reverse_are_told_apart(
     async with listening() as there:
         url = there.url.replace("ws:", "wss:")
         dialling = owner.dials(there.address(url=url, fingerprint=identity.fingerprint))
-        assert "no TLS" in await refusal(dialling, DeviceError, ErrorCode.PROTOCOL_ERROR)
+        assert "TLS" in await refusal(dialling, DeviceError, ErrorCode.PROTOCOL_ERROR)
     async with listening(identity=identity) as there:
         dialling = owner.dials(there.address(url=there.url.replace("wss:", "ws:")))
         await refusal(dialling, DeviceError, ErrorCode.PROTOCOL_ERROR)

@@ -95,5 +95,5 @@ def test_an_edit_that_would_show_a_secret_is_refused():
     stand_in = {SECRET_MARK: "ab" * 32}
     edited = {"kind": "note", "fields": [{"value": stand_in}]}
     check_still_secret(edited, edited)
-    with pytest.raises(BadInput, match="a secret would be shown"):
+    with pytest.raises(BadInput, match="would reveal a secret"):
         check_still_secret(edited, {"kind": "note", "fields": [{"value": "hunter2"}]})

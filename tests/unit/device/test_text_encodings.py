@@ -89,7 +89,7 @@ def test_every_codec_is_one_of_text_and_reads_back_what_it_writes():
 @pytest.mark.parametrize("name", [*NO_TEXT, "", " utf-8", "utf-8\n", "utf\x008", "ｕtf-8", "u" * 41])
 def test_what_is_no_text_encoding_is_refused_in_words(name: str):
     for work in (lambda: encoded("x", name), lambda: decoded(b"x", name)):
-        with pytest.raises(BadInput, match="is no text encoding"):
+        with pytest.raises(BadInput, match="is not a text encoding"):
             work()
 
 
@@ -110,10 +110,10 @@ async def test_the_device_refuses_it_and_neither_writes_nor_reads(router: Router
     path = root / "a"
     error = await refused(router, "write_file", file_path=str(path), content="x", encoding=name)
     assert error.startswith("invalid_arguments")
-    assert "is no text encoding" in error
+    assert "is not a text encoding" in error
     assert not path.exists()
     path.write_text("x")
-    assert "is no text encoding" in await refused(router, "read_file", file_path=str(path), encoding=name)
+    assert "is not a text encoding" in await refused(router, "read_file", file_path=str(path), encoding=name)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import asyncio
 import os
 
 import pytest
+from core.quick import made
 from pydantic import ValidationError
 
 from core.batch.models import Cell, CellState
 from core.debounce import REPORTS_A_TURN, Coalescer
 from core.ids import new_id
-from core.quick import made
 from core.schema_forms.validator import errors_for
 from tests.fakes.patience import PATIENCE_S
 

@@ -156,7 +156,9 @@ async def test_a_far_end_that_answers_without_tls(desk):
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        fails_at(await desk.dialled(f"wss://127.0.0.1:{port}/ws", "ab" * 32), "tls", "speaks no TLS")
+        fails_at(
+            await desk.dialled(f"wss://127.0.0.1:{port}/ws", "ab" * 32), "tls", "The TLS handshake with "
+        )
 
 
 async def test_a_far_end_that_never_ends_the_handshake(hasty):

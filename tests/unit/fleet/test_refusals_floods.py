@@ -53,13 +53,13 @@ async def test_strangers_of_any_number_hide_no_device_s_refusal_in_memory_or_jou
 
 async def test_one_who_floods_with_reasons_hides_neither_another_device_nor_another_host() -> None:
     desk = Desk()
-    desk.refusals.add("10.0.0.7:1", "", "it speaks no TLS")
+    desk.refusals.add("10.0.0.7:1", "", "it does not use TLS")
     desk.refusals.add("10.0.0.2:1", "lab-2", REVOKED)
     for number in range(3_000):
         desk.refusals.add("10.0.0.1:1", "lab-1", f"odd {number}")
         desk.refusals.add("10.0.0.1:1", "", f"odd {number}")
         desk.refusals.add(f"10.0.0.1:{number}", f"made-up-{number}", f"odd {number}")
-    desk.refusals.add("10.0.0.8:1", "", "it speaks no TLS")
+    desk.refusals.add("10.0.0.8:1", "", "it does not use TLS")
     assert [one.reason for one in desk.refusals.of("lab-2")] == [REVOKED]
     assert {"10.0.0.7:1", "10.0.0.8:1"} <= {one.peer for one in desk.refusals.newest()}
     rest = [one for one in desk.refusals.newest() if one.reason == OF_MANY]

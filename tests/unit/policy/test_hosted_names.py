@@ -81,10 +81,10 @@ KNOWN = {"lab-1": {"alpha_create_branch", "screenshot"}, "far": {"a.b_c"}}
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (rule("deny", 'tool = "create_brunch"'), "speaks of no tool: no known device has one of this name"),
-        (rule("deny", 'tool = "del_*"'), "speaks of no tool: no known device has one of this name"),
-        (rule("deny", 'tool = "b_c"\ndevice = "lab-*"'), "speaks of no tool: no known device"),
-        (rule("allow", 'tool = "create_branch"'), "speaks of no tool as a device lists it"),
+        (rule("deny", 'tool = "create_brunch"'), "matches no tool: no known device has a tool of this name"),
+        (rule("deny", 'tool = "del_*"'), "matches no tool: no known device has a tool of this name"),
+        (rule("deny", 'tool = "b_c"\ndevice = "lab-*"'), "matches no tool: no known device"),
+        (rule("allow", 'tool = "create_branch"'), "matches no tool by the name that a device lists"),
     ],
 )
 def test_a_rule_that_means_no_tool_of_a_known_device_is_warned_of(text: str, words: str):

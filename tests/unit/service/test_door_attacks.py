@@ -120,7 +120,7 @@ async def test_an_edit_of_a_neighbour_does_not_bare_a_secret(
     await console.runs.call("desk", "enter", {"text": SAID, "hide": True})
     approval = await next_approval(console)
     shown = approval.request.parameters
-    with pytest.raises(BadInput, match="secret would be shown"):
+    with pytest.raises(BadInput, match="would reveal a secret"):
         await console.approvals.edit(approval.id, {**shown, "hide": False})
     assert (await console.approvals.get(approval.id)).state is ApprovalState.WAITING
     await service.journal.settle()
