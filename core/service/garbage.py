@@ -5,6 +5,9 @@ them when enough have come, and again at the older ones: with a thousand command
 a seventh of the loop's time, and after two runs of ten thousand cells one of them took 0.3 s. So objects are
 put aside (`gc.freeze`), where Python looks at nothing: all there are after every few results, otherwise those
 that have survived their first collection. What was put aside is looked at between runs.
+
+`gc.freeze` at the start and a threshold of 50,000 alone let the loop stand for 60 to 82 ms in a run of ten
+thousand cells, against 32 to 37 ms with this module (median stalls of two sittings, turn about).
 """
 
 from __future__ import annotations
