@@ -20,8 +20,8 @@ from core.cli.base import EVERYWHERE, SaveOption, WaitOption, command_set, examp
 from core.cli.call import identify_if_possible
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
-from core.cli.plan_text import plan_json, plan_text
 from core.cli.prompt import ask_line, is_terminal
+from core.cli.run_text import plan_json, plan_text
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs

@@ -26,6 +26,8 @@ from core.aip.extensions import (
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
     FEATURES,
+    RECALL_COMMAND,
+    RecalledResult,
     StreamedField,
     ToolsChanged,
     Welcome,
@@ -51,7 +53,6 @@ from core.device.frames import Received, Step, read_frame
 from core.device.fs.safe_path import shown
 from core.device.metrics import LoadMeter
 from core.device.progress_sender import CallProgress
-from core.device.recalled_answers import is_recall, recalled_by, shortened
 from core.device.router import failure
 from core.device.runtime import DeviceRuntime
 from core.device.sent_output import SentOutput, without_sent_output
@@ -63,6 +64,42 @@ from core.ids import new_uuid, now_stamp
 from core.log import Logger
 from core.machine_id import machine_identity, machine_mark
 from core.token_bucket import TokenBucket
+
+
+def is_recall(steps: Sequence[Step]) -> bool:
+    """Whether a frame only recalls earlier calls."""
+    return len(steps) == 1 and steps[0].command is not None and steps[0].command.tool_name == RECALL_COMMAND
+
+
+def recalled_by(steps: Sequence[Step]) -> str | None:
+    """The call that a frame recalls, if it is a recall of a single one."""
+    if not is_recall(steps) or (command := steps[0].command) is None:
+        return None
+    asked = (command.parameters or {}).get("call_ids")
+    if not isinstance(asked, list) or len(asked) != 1 or not isinstance(asked[0], str):
+        return None
+    return asked[0]
+
+
+def shortened(answer: Result, call_id: str, why: str) -> Result:
+    """The answer to a recall with only the facts of the result; `why` it is left out."""
+    found = answer.result.get(call_id) if isinstance(answer.result, dict) else None
+    try:
+        told = RecalledResult.model_validate(found)
+        facts = Facts.of(Result.model_validate(told.result)).result(call_id, why)
+    except ValidationError:
+        # It is no result, and so was not long.
+        return answer
+    short = told.model_copy(update={"result": facts.model_dump(mode="json")})
+    # Without the answer's binary frames.
+    return Result(
+        status=answer.status,
+        error=answer.error,
+        result={call_id: short.model_dump()},
+        namespace=answer.namespace,
+        call_id=answer.call_id,
+    )
+
 
 log = Logger(__name__)
 

@@ -12,6 +12,7 @@ corrects for this with the loop's monotonic clock.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -37,7 +38,6 @@ from core.fleet.doctor import Doctor
 from core.fleet.fleet import Fleet, Recorder
 from core.fleet.known_devices import DEFAULT_AGENT, KnownDevices
 from core.fleet.listen_address import ConsoleListener
-from core.fleet.lost_links import LostLinks
 from core.fleet.models import Check, Listening
 from core.fleet.paired_machines import PairedMachines
 from core.fleet.registration import StockDevice, arrival_of, is_stock
@@ -46,7 +46,54 @@ from core.fleet.tool_catalog import LISTING_IS_LATE
 from core.log import Logger
 from core.models.devices import Health, Machine
 from core.tasks import TaskGroupOwner, set_within
+from core.text import plural
 from core.token_bucket import TokenBucket
+
+FLAPS_FROM = 4
+"""So many losses within `WITHIN_S` are told."""
+WITHIN_S = 120.0
+# A link that was idle for less than this was not forgotten: no known device forgets that soon.
+_SHORTEST_IDLE_S = 4.0
+
+
+@dataclass(slots=True)
+class LostLinks:
+    """The losses of each device in the last `WITHIN_S` seconds, each with how long the link was idle then."""
+
+    _losses: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
+
+    def lost(self, device: str, idle_s: float, clock: float) -> None:
+        """Note that a link was lost by itself, `idle_s` seconds after its last byte; `clock`: the loop's."""
+        kept = self._losses.setdefault(device, deque(maxlen=100))
+        kept.append((clock, idle_s))
+        self._drop_old(kept, clock)
+
+    def forget(self, device: str) -> None:
+        """Drop what is known of a device."""
+        self._losses.pop(device, None)
+
+    def words(self, device: str, clock: float) -> str:
+        """What the losses of a device have in common; empty if they are few."""
+        kept = self._losses.get(device)
+        if kept is None:
+            return ""
+        self._drop_old(kept, clock)
+        if len(kept) < FLAPS_FROM:
+            return ""
+        words = f"lost {plural(len(kept), 'time')} in {WITHIN_S / 60:g} minutes"
+        idle = [seconds for _, seconds in kept]
+        if min(idle) < _SHORTEST_IDLE_S:
+            return words
+        return (
+            f"{words}, each time after {min(idle):.0f} s or more without a byte: something between forgets "
+            "idle connections. Set heartbeat_s to less (settings.toml here, or [link] in its device.toml)"
+        )
+
+    @staticmethod
+    def _drop_old(kept: deque[tuple[float, float]], clock: float) -> None:
+        while kept and clock - kept[0][0] > WITHIN_S:
+            kept.popleft()
+
 
 # Our device client sends a heartbeat every `heartbeat_s`; a stock client every two minutes, not configurable.
 STOCK_HEARTBEAT_S = 120.0

@@ -1,17 +1,64 @@
-"""An agent's connection to the service, made when it is needed and again after the service has restarted."""
+"""An agent's connection to the service, made when it is needed and again after the service has restarted.
+
+Tickets are the opaque names of the agent's runs, valid as long as its token and the journal.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hmac
 from collections import OrderedDict
+from hashlib import sha256
 
-from core.errors import ErrorCode, Refused
-from core.gateway.tickets import Tickets
+from core.errors import BadInput, ErrorCode, Refused
 from core.home import OPERATOR_NAME, Home
 from core.policy.agent_models import PREFIX, ClientProgram, Transport, name_in
 from core.service.control import ensure_service
 from core.service.rpc.client import RemoteConsole
 from core.tasks import TaskGroupOwner
+
+_PREFIX = "t-"
+_MAC_BYTES = 12
+_LONGEST = 200
+
+
+class Tickets:
+    """Makes and checks the tickets of one agent."""
+
+    def __init__(self, token: str) -> None:
+        self._key = sha256(b"quarterdeck.ticket/1\0" + token.encode()).digest()
+
+    def of(self, run: str) -> str:
+        """The ticket of a run; always the same one."""
+        data = self._mac(run) + run.encode()
+        return _PREFIX + base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    def run(self, ticket: str) -> str:
+        """The run of a ticket.
+
+        Raises:
+            BadInput: it is not a ticket of this agent (code `not_found`).
+        """
+        try:
+            if not ticket.startswith(_PREFIX) or len(ticket) > _LONGEST:
+                raise ValueError
+            text = ticket.removeprefix(_PREFIX)
+            data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            run = data[_MAC_BYTES:].decode()
+            if not hmac.compare_digest(data[:_MAC_BYTES], self._mac(run)) or self.of(run) != ticket:
+                raise ValueError
+        except (ValueError, binascii.Error) as error:
+            raise BadInput(
+                "This is not a ticket of yours. Call wait_run without a ticket to list your runs.",
+                ErrorCode.NOT_FOUND,
+            ) from error
+        return run
+
+    def _mac(self, run: str) -> bytes:
+        return hmac.new(self._key, run.encode(), sha256).digest()[:_MAC_BYTES]
+
 
 MOST_PROGRAMS = 8
 """Maximum programs that use one token over HTTP at the same time, each with a connection of its own."""

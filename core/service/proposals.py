@@ -7,12 +7,14 @@ change only tightens, which needs no signature.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, NamedTuple
 
 from core.address import split_address
 from core.aip.pairing import decode_pairing
 from core.approvals.models import Operator
 from core.approvals.operators import adding, removing
+from core.batch.saved import SavedBatches
 from core.changes import Change, ChangeKind, next_certificate_change
 from core.errors import BadInput, ErrorCode, first_fault
 from core.fleet.certificates import short_fingerprint
@@ -22,6 +24,7 @@ from core.policy.agent_models import PREFIX as AGENT_PREFIX
 from core.policy.agent_models import AgentSettings, targets_words, token_prefix
 from core.policy.agents import loosenings as agent_loosenings
 from core.policy.loosening import loosenings
+from core.policy.marks import Mark, policy_looks_at, targets_look_at
 from core.policy.policy_store import checked_policy, text_digest
 from core.service.held_settings import (
     loosening_settings,
@@ -29,11 +32,39 @@ from core.service.held_settings import (
     reaches_beyond,
     readable_device_config,
 )
-from core.service.scopes import scopes_looking_at
 from core.service.service import Service
 from core.service.trusted import SETTINGS_SUBJECT, policy_change
-from core.text import sentences
+from core.text import sentences, some_names
 from core.tokens import token_digest
+
+
+async def scopes_looking_at(service: Service, mark: Mark) -> list[str]:
+    """The scopes that depend on this mark of a device, in words; empty if none does."""
+    looking = []
+    if any(policy_looks_at(file, mark) for file in service.policy.files):
+        looking.append("rules or profiles")
+    agents = [agent.name for agent in service.agents.list() if targets_look_at(agent.settings.targets, mark)]
+    if agents:
+        looking.append(f"the targets of {_named('agent', 'agents', agents)}")
+    batches = await asyncio.to_thread(_batches_looking_at, SavedBatches(service.home.batches), mark)
+    if batches:
+        looking.append(f"the targets of {_named('saved batch', 'saved batches', batches)}")
+    return looking
+
+
+def _batches_looking_at(saved: SavedBatches, mark: Mark) -> list[str]:
+    return [name for name in saved.names() if _batch_looks_at(saved, name, mark)]
+
+
+def _batch_looks_at(saved: SavedBatches, name: str, mark: Mark) -> bool:
+    try:
+        return targets_look_at(saved.load(name).targets, mark)
+    except BadInput:
+        return False  # a file that cannot be read cannot be run
+
+
+def _named(one_word: str, many_word: str, names: list[str]) -> str:
+    return f"{one_word if len(names) == 1 else many_word} {some_names(names)}"
 
 
 class PlannedChange(NamedTuple):

@@ -21,10 +21,9 @@ from pydantic import ValidationError
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command
 from core.device import DeviceConfig
-from core.device.approval import ApprovalCheck
+from core.device.approval import KEPT, ApprovalCheck, UsedApprovals, VerifiedApproval
 from core.device.device_store import DATABASE, DeviceStore
 from core.device.tool import Contract
-from core.device.used_approvals import KEPT, UsedApprovals, VerifiedApproval
 from core.errors import ErrorCode, ErrorInfo, Refused
 from core.home import Home
 from core.statements import short_code
@@ -224,7 +223,7 @@ def rows_in(folder: Path) -> list[tuple[str, ...]]:
 def test_a_clock_set_back_revives_no_approval(
     tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.device.used_approvals.KEPT", 1)
+    monkeypatch.setattr("core.device.approval.KEPT", 1)
     now = [datetime(2030, 1, 1, 12, 0, tzinfo=UTC)]
     check = checker(tmp_path, keys, lambda: now[0])
 

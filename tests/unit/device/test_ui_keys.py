@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.device.desktop.key_chords import NAMED, Chord, parse_chord
-from core.device.desktop.linux import keysyms
+from core.device.desktop.linux import x11_input
 from core.device.desktop.linux.atspi_constants import role_word, state_words
 from core.device.desktop.linux.tree_reader import Cached, Ref, cached_item
 from core.device.desktop.macos import KEYS as MAC_KEYS
@@ -48,7 +48,7 @@ def test_what_is_no_key_is_refused_with_what_there_is(written: str) -> None:
 
 
 def test_every_named_key_is_known_to_every_system() -> None:
-    assert all(keysyms.keysym_of_name(name) for name in NAMED)
+    assert all(x11_input.keysym_of_name(name) for name in NAMED)
     assert set(NAMED) <= WINDOWS_KEYS.keys()
     # Apple's keyboards have neither locks but one, nor a print key, and end at F20.
     lacking = {"numlock", "scrolllock", "printscreen", "pause", "f21", "f22", "f23", "f24"}
@@ -60,7 +60,7 @@ def test_every_named_key_is_known_to_every_system() -> None:
     [("a", 0x61), ("ß", 0xDF), ("€", 0x010020AC), ("✓", 0x01002713), ("🙂", 0x0101F642), ("\n", 0xFF0D)],
 )
 def test_a_character_has_the_keysym_that_x11_gives_it(character: str, keysym: int) -> None:
-    assert keysyms.keysym_of_character(character) == keysym
+    assert x11_input.keysym_of_character(character) == keysym
 
 
 def test_roles_and_states_are_words() -> None:

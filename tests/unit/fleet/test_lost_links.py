@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from core.fleet.lost_links import FLAPS_FROM, WITHIN_S, LostLinks
+from core.fleet.connections import FLAPS_FROM, WITHIN_S, LostLinks
 from core.fleet.models import CheckState
 from core.models.devices import Health
 from core.service.local_console import LocalConsole

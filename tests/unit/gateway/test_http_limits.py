@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from core.approvals.operator_keys import OperatorKey
-from core.gateway import http, http_connections
+from core.gateway import http
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.agents import add_agent
@@ -105,7 +105,7 @@ async def test_the_sessions_of_an_agent_end_with_its_connection(
 async def test_a_request_that_does_not_come_to_its_end_is_cut(
     url: str, token: str, part: bytes, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(http_connections, "REQUEST_WITHIN", 0.05)
+    monkeypatch.setattr(http, "REQUEST_WITHIN", 0.05)
     if part == b"{token}":
         host = urlsplit(url).netloc
         part = (
@@ -119,7 +119,7 @@ async def test_a_request_that_does_not_come_to_its_end_is_cut(
 async def test_the_rest_of_a_second_request_is_not_waited_for_either(
     url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(http_connections, "REQUEST_WITHIN", 0.05)
+    monkeypatch.setattr(http, "REQUEST_WITHIN", 0.05)
     reader = await Raw.sends(url, b"GET /other HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"HTTP/1.1 " in await reader.line()
     reader.writer.write(b"GET /other HTTP/1.1\r\nHo")
@@ -129,7 +129,7 @@ async def test_the_rest_of_a_second_request_is_not_waited_for_either(
 async def test_connections_that_show_no_token_do_not_lock_an_agent_out(
     url: str, token: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(http_connections, "MOST_UNPROVEN", 5)
+    monkeypatch.setattr(http, "MOST_UNPROVEN", 5)
     silent = [await Raw.sends(url, b"POST /mcp HTTP/1.1\r\nHost: 127") for _ in range(12)]
     assert (await begins(url, token)).status_code == 200
     for reader in silent[:6]:
@@ -145,7 +145,7 @@ async def test_connections_that_show_no_token_do_not_lock_an_agent_out(
 async def test_another_users_connections_close_no_connection_of_this_user(
     url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(http_connections, "MOST_UNPROVEN", 5)
+    monkeypatch.setattr(http, "MOST_UNPROVEN", 5)
     ours = await Raw.sends(url, b"GET /other HT")
     code = f"""
 import socket
@@ -169,7 +169,7 @@ print("done")
 async def test_one_agents_connections_are_limited_and_its_oldest_one_is_closed(
     url: str, token: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(http_connections, "MOST_OF_ONE_TOKEN", 3)
+    monkeypatch.setattr(http, "MOST_OF_ONE_TOKEN", 3)
     body = json.dumps(INITIALIZE).encode()
     request = (
         f"POST /mcp HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nAuthorization: Bearer {token}\r\n"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from core.errors import BadInput
-from core.gateway.tickets import Tickets
+from core.gateway.agent_session import Tickets
 from core.gateway.tools import TOOLS
 
 

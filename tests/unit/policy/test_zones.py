@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import BadInput
-from core.policy import zones
+from core.policy import rules
 from core.policy.loosening import loosenings
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
@@ -25,7 +25,7 @@ SCRIPT = """
 import json, sys
 from datetime import datetime
 from core.policy.rules import MatchContext, TimeWindow
-from core.policy.zones import machine_zone
+from core.policy.rules import machine_zone
 window = TimeWindow.model_validate(json.loads(sys.argv[1]))
 moment = datetime.fromisoformat(sys.argv[2])
 print(json.dumps([window.covers(moment), str(window.local(moment)), machine_zone()[1]]))
@@ -68,7 +68,7 @@ def test_the_zone_of_a_rule_decides_and_is_named():
 def test_without_a_zone_the_hours_are_those_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     local = tmp_path / "localtime"
     local.symlink_to("/usr/share/zoneinfo/Asia/Kathmandu")
-    monkeypatch.setattr(zones, "MACHINE", local)
+    monkeypatch.setattr(rules, "MACHINE", local)
     assert judged(NIGHT.format(zone=""), moment=MOMENT).answer is not Answer.DENY
     local.unlink()
     local.symlink_to("/usr/share/zoneinfo/America/St_Johns")

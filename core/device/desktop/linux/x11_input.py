@@ -1,4 +1,7 @@
-"""Sends pointer and key events through XTEST. Pressed keys are released even after an error."""
+"""Sends pointer and key events through XTEST. Pressed keys are released even after an error.
+
+`keysym_of_character` and `keysym_of_name` name the keys.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,72 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from Xlib import X
+from Xlib import XK, X
 from Xlib import error as xerror
 from Xlib.ext import xtest
 from Xlib.protocol import event
 
 from core.device.desktop.interface import Button, Direction
-from core.device.desktop.key_chords import Chord
-from core.device.desktop.linux.keysyms import (
-    NO_SYMBOL,
-    keysym_of_character,
-    keysym_of_name,
-    other_keysyms,
-)
+from core.device.desktop.key_chords import Chord, Modifier
 from core.device.desktop.linux.x11_windows import active_window
 from core.errors import BadInput, DeviceError, ErrorCode
+
+NO_SYMBOL = 0
+NAMED = {
+    "enter": "Return",
+    "tab": "Tab",
+    "escape": "Escape",
+    "space": "space",
+    "backspace": "BackSpace",
+    "delete": "Delete",
+    "insert": "Insert",
+    "home": "Home",
+    "end": "End",
+    "pageup": "Prior",
+    "pagedown": "Next",
+    "left": "Left",
+    "right": "Right",
+    "up": "Up",
+    "down": "Down",
+    "capslock": "Caps_Lock",
+    "numlock": "Num_Lock",
+    "scrolllock": "Scroll_Lock",
+    "printscreen": "Print",
+    "pause": "Pause",
+    "menu": "Menu",
+    **{f"f{number}": f"F{number}" for number in range(1, 25)},
+}
+MODIFIERS: dict[Modifier, str] = {
+    "ctrl": "Control_L",
+    "shift": "Shift_L",
+    "alt": "Alt_L",
+    "meta": "Super_L",
+}
+# Missing in Xlib's table.
+ALTGR = 0xFE03
+CONTROLS = {"\n": "Return", "\r": "Return", "\t": "Tab", "\b": "BackSpace", "\x1b": "Escape"}
+
+
+def keysym_of_name(name: str) -> int:
+    """The keysym of a named key or a modifier, as `core.device.desktop.key_chords` names them."""
+    if name == "altgr":
+        return ALTGR
+    x_name = NAMED.get(name) or {str(key): value for key, value in MODIFIERS.items()}.get(name, name)
+    return int(XK.string_to_keysym(x_name))
+
+
+def keysym_of_character(character: str) -> int:
+    """The keysym of a character: Latin-1 is its own code point, any other is its code point + 2^24."""
+    if character in CONTROLS:
+        return int(XK.string_to_keysym(CONTROLS[character]))
+    point = ord(character)
+    return point if 0x20 <= point <= 0x7E or 0xA0 <= point <= 0xFF else 0x01000000 | point
+
+
+def other_keysyms(character: str) -> tuple[int, ...]:
+    """Older (legacy) keysyms that layouts use for a character."""
+    return {"€": (0x20AC,), "Œ": (0x13BC,), "œ": (0x13BD,)}.get(character, ())
+
 
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
