@@ -18,7 +18,7 @@ from core.backoff import Backoff
 from core.batch.course import course_of
 from core.batch.expressions import RESULT, STEPS, Context, DeviceFacts, Expression, ExpressionError, StepFacts
 from core.batch.inputs import secret_values
-from core.batch.models import OPEN_STATES, ApprovalStep, Cell, CellState, Retry, Step, flatten
+from core.batch.models import OPEN_STATES, ApprovalStep, CellState, Retry, Step, flatten
 from core.batch.questions import AskedQuestion, Asks, question_text
 from core.batch.run_machine import (
     CANCELLED,
@@ -41,6 +41,7 @@ from core.batch.run_state import (
     ALLOWED,
     AS_EXPECTED,
     ActiveRun,
+    LiveCell,
     cell_state_of,
     failed_without_command,
     recovered,
@@ -119,7 +120,7 @@ class Environment:
     journal: Recorder
     approvals: Approvals
     devices: Devices
-    on_cell: Callable[[Cell], None]
+    on_cell: Callable[[LiveCell], None]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     uniform: Callable[[float, float], float] = random.uniform
 
@@ -245,7 +246,7 @@ class Execution:
                     self._set(place, state=CellState.FAILED)
             case Recovered(place, by):
                 self._note(place, StepRecovered(by=list(by)))
-                self._put(recovered(self._cell(place), list(by)))
+                self._change(place, recovered(self._cell(place), list(by)))
             case Allow(place):
                 self._counts_as_done(place, ALLOWED)
             case AskQuestion():
@@ -326,7 +327,7 @@ class Execution:
     def _counts_as_done(self, place: Place, why: str) -> None:
         """Let a step that failed count as done."""
         self._note(place, StepRecovered(by=[], why=why))
-        self._put(recovered(self._cell(place), [], why))
+        self._change(place, recovered(self._cell(place), [], why))
 
     def _fail(self, place: Place, error: ErrorInfo) -> None:
         """End a step that fails before it has a command."""
@@ -536,16 +537,17 @@ class Execution:
             approvals.withdraw_one(approval, f"The step was {why}; nothing was sent.")
 
     # Cells
-    def _cell(self, place: Place) -> Cell:
+    def _cell(self, place: Place) -> LiveCell:
         return self.run.cells[place]
 
     def _set(self, place: Place, **changes: Any) -> None:
-        known = self.run.cells[place]
-        if not changes.items() <= known.__dict__.items():
-            self._put(known.model_copy(update=changes))
+        self._change(place, changes)
 
-    def _put(self, cell: Cell) -> None:
-        self.run.put(cell)
+    def _change(self, place: Place, changes: Mapping[str, Any]) -> None:
+        cell = self.run.cells[place]
+        if all(getattr(cell, name) == value for name, value in changes.items()):
+            return
+        self.run.change(cell, changes)
         self._environment.on_cell(cell)
         self._on_change(self.run.id)
 
@@ -574,7 +576,7 @@ class _EndedSteps(Mapping[str, StepFacts]):
         cell = self.run.cells[self.device, step]
         if cell.state in OPEN_STATES:
             raise KeyError(step)
-        return step_facts(cell, self.earlier.get((self.device, step)))
+        return step_facts(cell.model(), self.earlier.get((self.device, step)))
 
     def __iter__(self) -> Iterator[str]:
         return (row.id for row in self.run.rows if self.get(row.id) is not None)

@@ -5,18 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from core.batch.expression_reads import TooCostly, size_of
 from core.batch.expressions import STEPS
-from core.batch.models import OPEN_STATES, Cell
+from core.batch.models import OPEN_STATES, CellState
 from core.batch.templates import CompiledStep
+from core.commands.results import CommandResult
 
 MOST_HELD = 32 * 1024 * 1024
 """Bytes as JSON of the values in memory: of one run, and of all runs when one starts. Python takes several
 times as much for them."""
 
 Key = tuple[str, str]
+
+
+class CellWithValue(Protocol):
+    """The part of a cell that `HeldValues` reads, of a client's or of a run's own."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def step(self) -> str: ...
+    @property
+    def state(self) -> CellState: ...
+    @property
+    def result(self) -> CommandResult | None: ...
 
 
 @dataclass(slots=True)
@@ -35,20 +49,23 @@ class HeldValues:
     _needed: dict[str, dict[Key, int]] = field(default_factory=dict)
     _open: Counter[str] = field(default_factory=Counter)
 
-    def put(self, before: Cell | None, cell: Cell) -> Iterable[Key]:
-        """Take note of a cell that replaces `before`; the cells whose values are left to the journal now."""
-        if cell.result is not (before.result if before is not None else None):
+    def changed(
+        self, cell: CellWithValue, state: CellState | None, result: CommandResult | None
+    ) -> Iterable[Key]:
+        """Take note of a cell that had this state and result; a new cell had none.
+
+        Returns the cells whose values are left to the journal now.
+        """
+        if cell.result is not result:
             self._put_value(cell)
-        self._open[cell.device] += (cell.state in OPEN_STATES) - (
-            before is not None and before.state in OPEN_STATES
-        )
+        self._open[cell.device] += (cell.state in OPEN_STATES) - (state in OPEN_STATES)
         if not self._open[cell.device]:
             self._sizes |= self._needed.pop(cell.device, {})
         if self.bytes <= MOST_HELD:
             return ()
         return self._leave_oldest()
 
-    def _put_value(self, cell: Cell) -> None:
+    def _put_value(self, cell: CellWithValue) -> None:
         key, needed = (cell.device, cell.step), self._needed.get(cell.device, {})
         self.bytes -= self._sizes.pop(key, 0) + needed.pop(key, 0)
         self.paged.discard(key)

@@ -38,11 +38,12 @@ from core.audit.events import (
     event_of,
 )
 from core.audit.projection import CommandState, Progress, Projection
-from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary
+from core.batch.models import Batch, CellState, Run, RunState, RunSummary
 from core.batch.questions import QuestionEnd, approved, denied, not_answered
 from core.batch.run_state import (
     ActiveRun,
     Carried,
+    LiveCell,
     answered_late,
     cell_state_of,
     ended_state,
@@ -91,7 +92,7 @@ def rebuild_run(entries: Iterable[Entry]) -> Run:
     run.end = run.end or ended_state(run)
     for cell in list(run.cells.values()):
         if cell.state is CellState.RETRYING:
-            run.put(cell.model_copy(update={"state": CellState.FAILED}))
+            run.change(cell, {"state": CellState.FAILED})
     if told_after_end:
         run.end = state_after_late_answer(run)
     return run.whole()
@@ -179,46 +180,46 @@ def _carried(groups: list[Json]) -> Iterator[tuple[tuple[str, str], Carried]]:
 
 
 def _bring_up_to_date(
-    run: ActiveRun, cell: Cell, entry: Entry, event: Event, command: CommandState | None
+    run: ActiveRun, cell: LiveCell, entry: Entry, event: Event, command: CommandState | None
 ) -> None:
     """Change a cell to what its next entry tells; `command` is the entry's command after the entry."""
     match event:
         case StepSkipped():
             state = CellState.SKIPPED if event.needless else CellState.NOT_STARTED
-            run.put(cell.model_copy(update={"state": state, "note": event.why}))
+            run.change(cell, {"state": state, "note": event.why})
         case CommandDecided():
             _decided(run, cell, entry, event.decision)
         case CommandSent() if command and event.decision is not None:
-            run.put(_attempted(cell, entry).model_copy(update=_under_way(command)))
+            run.change(cell, _attempted(cell, entry) | _under_way(command))
             _decided(run, cell, entry, event.decision)
         case CommandPrepared() | ApprovalRequested() | IntentRecorded() if command:
-            run.put(_attempted(cell, entry).model_copy(update=_under_way(command)))
+            run.change(cell, _attempted(cell, entry) | _under_way(command))
         case ResultRecorded() | CommandRefused() if command and command.result is not None:
-            run.put(_attempted(cell, entry).model_copy(update=_ended(command, entry.time)))
+            run.change(cell, _attempted(cell, entry) | _ended(command, entry.time))
         case EvidenceTaken(moment=Moment.AFTER) if entry.call_id == cell.call_id and cell.result is not None:
             seen = cell.result
             if event.picture is not None:
                 seen = seen.seen_after(Evidence.model_validate(event.picture))
             elif event.missing is not None:
                 seen = seen.not_seen_after(event.missing)
-            run.put(cell.model_copy(update={"result": seen}))
+            run.change(cell, {"result": seen})
         case StepFailed():
-            run.put(_failed(cell, event, entry.time))
+            run.change(cell, _failed(cell, event, entry.time))
         case RetryScheduled():
-            run.put(cell.model_copy(update={"state": CellState.RETRYING}))
+            run.change(cell, {"state": CellState.RETRYING})
         case StepRecovered():
-            run.put(recovered(cell, event.by, event.why))
+            run.change(cell, recovered(cell, event.by, event.why))
         case StepCancelAsked() if cell.state is CellState.RUNNING:
-            run.put(cell.model_copy(update={"state": CellState.CANCEL_ASKED}))
+            run.change(cell, {"state": CellState.CANCEL_ASKED})
         case LateAnswerReceived() if command is not None and _told_by(command, entry):
             result = CommandResult.model_validate(command.result)
             decision = None if command.decision is None else Decision.model_validate(command.decision)
-            run.put(answered_late(run, cell, result.model_copy(update={"decision": decision})))
+            run.change(cell, answered_late(run, cell, result.model_copy(update={"decision": decision})))
         case StepSettled():
-            run.put(settled(cell, done=event.done, by=entry.actor))
+            run.change(cell, settled(done=event.done, by=entry.actor))
 
 
-def _decided(run: ActiveRun, cell: Cell, entry: Entry, decision: Json) -> None:
+def _decided(run: ActiveRun, cell: LiveCell, entry: Entry, decision: Json) -> None:
     # A screenshot that a rule requires as evidence has a decision of its own under the same step.
     if entry.tool == cell.tool:
         run.decided(cell.device, cell.step, str(decision.get("summary", "")))
@@ -229,21 +230,21 @@ def _told_by(command: CommandState | None, entry: Entry) -> bool:
     return command is not None and command.late is not None and command.late.entry is entry
 
 
-def _attempted(cell: Cell, entry: Entry) -> Cell:
-    """The cell of a command's entry: as it was, or at the beginning of its next attempt."""
+def _attempted(cell: LiveCell, entry: Entry) -> Json:
+    """What a command's entry changes of its cell: nothing, or it begins the next attempt."""
     if entry.call_id == cell.call_id:
-        return cell
+        return {}
     begun = {"call_id": entry.call_id, "attempts": cell.attempts + 1}
-    return cell.model_copy(update={**begun, "approval": None, "ended_at": None, "note": "", "result": None})
+    return {**begun, "approval": None, "ended_at": None, "note": "", "result": None}
 
 
-def _failed(cell: Cell, event: StepFailed, time: str) -> Cell:
-    """The cell of a step that failed by the batch's words, after its command or without one."""
+def _failed(cell: LiveCell, event: StepFailed, time: str) -> Json:
+    """What changes of a cell whose step failed by the batch's words, after its command or without one."""
     error = ErrorInfo.model_validate(event.error)
     changes = {"state": CellState.FAILED, "note": error.message, "ended_at": time}
     if event.expectation and cell.result is not None:
-        return cell.model_copy(update={**changes, "result": unexpected(cell.result, error)})
-    return cell.model_copy(update={**changes, "result": failed_without_command(cell, error)})
+        return {**changes, "result": unexpected(cell.result, error)}
+    return {**changes, "result": failed_without_command(cell, error)}
 
 
 def _under_way(command: CommandState) -> dict[str, Any]:
@@ -288,7 +289,7 @@ class _Questions:
                 for place in self.waiting[event.approval]:
                     waits = {"state": CellState.WAITING, "approval": event.approval}
                     begun = {"call_id": entry.call_id, "started_at": entry.time}
-                    self.run.put(self.run.cells[place].model_copy(update={**waits, **begun}))
+                    self.run.change(self.run.cells[place], {**waits, **begun})
             case ApprovalGiven():
                 operators = self.approved_by.setdefault(event.approval, [])
                 operators.append(entry.actor.partition(":")[2])
@@ -309,4 +310,4 @@ class _Questions:
                 continue
             result = failed_without_command(cell, end.error, cell.call_id or "") if end.error else None
             changes = {"state": end.state, "note": end.note, "ended_at": entry.time, "result": result}
-            self.run.put(cell.model_copy(update=changes))
+            self.run.change(cell, changes)

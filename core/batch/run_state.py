@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from core.aip.messages import ResultStatus
 from core.batch.expressions import StepFacts
@@ -50,8 +50,60 @@ class Carried(NamedTuple):
 
 
 @dataclass(slots=True)
+class LiveCell:
+    """A cell of a run in memory, which changes as its command goes on; `Cell` explains the fields.
+
+    `ActiveRun.change` changes it, and clients get the `Cell` that it is at the time (`model`).
+    """
+
+    run: str
+    device: str
+    step: str
+    tool: str
+    state: CellState
+    note: str = ""
+    carried_from: str = ""
+    call_id: str | None = None
+    approval: str | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    progress: str = ""
+    output_tail: str = ""
+    output_size: int = 0
+    result: CommandResult | None = None
+    attempts: int = 0
+    recovered_by: list[str] = field(default_factory=list)
+    settled: Literal["", "done", "not_done"] = ""
+    settled_by: str = ""
+
+    def model(self) -> Cell:
+        """The cell as clients read it."""
+        return Cell(
+            run=self.run,
+            device=self.device,
+            step=self.step,
+            tool=self.tool,
+            state=self.state,
+            call_id=self.call_id,
+            approval=self.approval,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            note=self.note,
+            progress=self.progress,
+            output_tail=self.output_tail,
+            output_size=self.output_size,
+            result=self.result,
+            attempts=self.attempts,
+            recovered_by=self.recovered_by,
+            settled=self.settled,
+            settled_by=self.settled_by,
+            carried_from=self.carried_from,
+        )
+
+
+@dataclass(slots=True)
 class ActiveRun:
-    """A run in memory. Cells must be changed with `put`, which keeps `counts` by cell state correct."""
+    """A run in memory. `change` changes its cells, and keeps `counts` by cell state correct."""
 
     id: str
     batch: Batch
@@ -76,7 +128,7 @@ class ActiveRun:
     # arguments has nothing to undo on that device.
     undoes: str = ""
     undo_arguments: Mapping[tuple[str, str], Json] = field(default_factory=dict)
-    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    cells: dict[tuple[str, str], LiveCell] = field(default_factory=dict)
     # Which values of results are in memory; None for a run that is rebuilt from the journal.
     held: HeldValues | None = None
     # By step: the index of the device that the step was decided for, and the summary of that decision.
@@ -142,52 +194,52 @@ class ActiveRun:
         if step not in self.effects or place <= self.effects[step][0]:
             self.effects[step] = (place, effect)
 
-    def put(self, cell: Cell) -> None:
-        """Store a cell, replacing the cell of the same device and step, and update the counts."""
-        key = (cell.device, cell.step)
-        before = self.cells.get(key)
-        if before is None or before.state is not cell.state:
+    def change(self, cell: LiveCell, changes: Mapping[str, Any]) -> None:
+        """Set fields of a cell, and update the counts and the values in memory."""
+        state, result = cell.state, cell.result
+        for name, value in changes.items():
+            setattr(cell, name, value)
+        if cell.state is not state:
             self.counts[cell.state] += 1
-            if before is not None:
-                self.counts[before.state] -= 1
-        self.cells[key] = cell
+            self.counts[state] -= 1
         if self.held is not None:
-            for left in self.held.put(before, cell):
-                self.cells[left] = with_result(self.cells[left], result=None)
+            for left in self.held.changed(cell, state, result):
+                self.cells[left].result = _without_value(self.cells[left].result)
         if cell.state is CellState.WAITING:
             self.asked.set()
+
+    def _add(self, cell: LiveCell) -> None:
+        self.cells[cell.device, cell.step] = cell
+        self.counts[cell.state] += 1
+        if self.held is not None:
+            self.held.changed(cell, None, None)
 
     def put_first_cells(self, state: CellState) -> None:
         """Store the first cell of every step on every device: switched off, carried, or in this state."""
         for cell in self._first_cells(state):
-            self.put(cell)
+            self._add(cell)
 
     async def queue_first_cells(self) -> None:
         """`put_first_cells` of a run that begins, whose ten thousand cells take 20 ms and more."""
         async for cell in in_turns(self._first_cells(CellState.QUEUED)):
-            self.put(cell)
+            self._add(cell)
 
-    def _first_cells(self, state: CellState) -> Iterator[Cell]:
+    def _first_cells(self, state: CellState) -> Iterator[LiveCell]:
         off = {step.id for step in flatten(self.batch.steps) if not step.enabled}
-        # One cell is validated for each step, and copied for the devices.
-        first = {
-            row.id: Cell(
-                run=self.id, device="", step=row.id, tool=row.tool, state=CellState.SKIPPED, note=SWITCHED_OFF
-            )
-            if row.id in off
-            else Cell(run=self.id, device="", step=row.id, tool=row.tool, state=state)
-            for row in self.rows
-        }
         for device in self.devices:
             for row in self.rows:
-                update: Json = {"device": device}
                 if (carried := self.carried.get((device, row.id))) is not None:
-                    update |= {"state": carried.state, "carried_from": carried.run, "note": ""}
-                yield first[row.id].model_copy(update=update)
+                    yield LiveCell(self.id, device, row.id, row.tool, carried.state, carried_from=carried.run)
+                elif row.id in off:
+                    yield LiveCell(self.id, device, row.id, row.tool, CellState.SKIPPED, SWITCHED_OFF)
+                else:
+                    yield LiveCell(self.id, device, row.id, row.tool, state)
 
     def whole(self) -> Run:
         """The run with all its cells."""
-        return self.without_cells().model_copy(update={"cells": list(self.cells.values())})
+        return self.without_cells().model_copy(
+            update={"cells": [cell.model() for cell in self.cells.values()]}
+        )
 
     def without_cells(self) -> Run:
         """The run without its cells."""
@@ -198,6 +250,10 @@ def with_result(cell: Cell, **changes: Any) -> Cell:
     """The cell with these fields of its result changed; it has one."""
     assert cell.result is not None, "only a cell with a result has a value or a note"
     return cell.model_copy(update={"result": cell.result.model_copy(update=changes)})
+
+
+def _without_value(result: CommandResult | None) -> CommandResult | None:
+    return None if result is None else result.model_copy(update={"result": None})
 
 
 def devices_hash(devices: list[str]) -> str:
@@ -262,7 +318,7 @@ def cell_state_of(result: CommandResult) -> CellState:
     return CellState.DONE if result.status is ResultStatus.SUCCESS else CellState.FAILED
 
 
-def failed_without_command(cell: Cell, error: ErrorInfo, call_id: str = "") -> CommandResult:
+def failed_without_command(cell: Cell | LiveCell, error: ErrorInfo, call_id: str = "") -> CommandResult:
     """The result of a step that failed or was refused before there was a command."""
     return CommandResult(
         call_id=call_id,
@@ -280,38 +336,37 @@ def unexpected(result: CommandResult, error: ErrorInfo) -> CommandResult:
     return result.model_copy(update={"status": ResultStatus.FAILURE, "error": error})
 
 
-def recovered(cell: Cell, by: list[str], why: str = "") -> Cell:
-    """The cell of a failed step that counts as done, by its recovery or because of `why`.
+def recovered(cell: Cell | LiveCell, by: list[str], why: str = "") -> Json:
+    """What changes of the cell of a failed step that counts as done, by its recovery or because of `why`.
 
     It keeps the result of the failure.
     """
     because = why or f"Recovered by {', '.join(by)}."
-    note = f"{because} {cell.note}".strip()
-    return cell.model_copy(update={"state": CellState.DONE, "recovered_by": by, "note": note})
+    return {"state": CellState.DONE, "recovered_by": by, "note": f"{because} {cell.note}".strip()}
 
 
-def settled(cell: Cell, *, done: bool, by: str) -> Cell:
-    """The cell of a step that has ended, after an operator said whether it is done."""
+def settled(*, done: bool, by: str) -> Json:
+    """What changes of the cell of a step that has ended when an operator says whether it is done."""
     note = f"{'Done by hand' if done else 'Not done'}, says {by}."
     changes = {"settled": "done" if done else "not_done", "settled_by": by, "note": note}
-    return cell.model_copy(update={"state": CellState.DONE if done else CellState.FAILED, **changes})
+    return {"state": CellState.DONE if done else CellState.FAILED, **changes}
 
 
-def answered_late(run: ActiveRun, cell: Cell, result: CommandResult) -> Cell:
-    """The cell of a command whose outcome was unknown, after a late answer told it.
+def answered_late(run: ActiveRun, cell: LiveCell, result: CommandResult) -> Json:
+    """What changes of the cell of a command whose outcome was unknown, after a late answer told it.
 
     An operator's word about the step, its recovery and a later attempt stand. A step that the batch expects
     something of stays unknown where the command succeeded: the expectation is not judged this late.
     """
     before = cell.result
     if cell.call_id != result.call_id or before is None or before.verdict is not Verdict.UNKNOWN:
-        return cell
+        return {}
     if cell.settled or cell.recovered_by:
-        return cell.model_copy(update={"result": result})
+        return {"result": result}
     state, note = cell_state_of(result), result.error.message if result.error else ANSWERED_LATE
     if state is CellState.DONE and cell.step in run.expecting:
         state, note = CellState.UNKNOWN, NOT_JUDGED
-    return cell.model_copy(update={"state": state, "note": note, "result": result})
+    return {"state": state, "note": note, "result": result}
 
 
 def state_after_late_answer(run: ActiveRun) -> RunState:

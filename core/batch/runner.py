@@ -22,7 +22,7 @@ from core.audit.events import (
 )
 from core.batch.execution import Environment, Execution
 from core.batch.held_values import MOST_HELD, HeldValues, steps_read
-from core.batch.models import Batch, Cell, CellState, RunKind, RunSummary, flatten, with_parameters
+from core.batch.models import Batch, CellState, RunKind, RunSummary, flatten, with_parameters
 from core.batch.run_machine import Place
 from core.batch.run_state import (
     ActiveRun,
@@ -251,9 +251,10 @@ class Runner:
             self._executions[run.id].unpause()
             self._changes.mark(run.id)
 
-    def replace(self, run: ActiveRun, cell: Cell) -> None:
-        """Store a cell of an ended run that an operator has settled."""
-        run.put(cell)
+    def settle(self, run: ActiveRun, device: str, step: str, changes: Mapping[str, Any]) -> None:
+        """Change a cell of an ended run that an operator has settled."""
+        cell = run.cells[device, step]
+        run.change(cell, changes)
         self._environment.on_cell(cell)
         self._changes.mark(run.id)
 
@@ -264,10 +265,10 @@ class Runner:
             return False
         for cell in list(live.cells.values()):
             if cell.device == result.device and cell.call_id == result.call_id:
-                live.put(told := answered_late(live, cell, result))
+                live.change(cell, answered_late(live, cell, result))
                 if live.end is not None:
                     live.end = state_after_late_answer(live)
-                self._environment.on_cell(told)
+                self._environment.on_cell(cell)
                 self._changes.mark(live.id)
         return True
 
@@ -284,7 +285,7 @@ class Runner:
         run.end = ended_state(run)
         for cell in list(run.cells.values()):
             if cell.state is CellState.RETRYING:
-                run.put(cell.model_copy(update={"state": CellState.FAILED}))
+                run.change(cell, {"state": CellState.FAILED})
         run.ended_at = now_utc()
         run.paused = False
         run.note = " ".join(filter(None, (run.note, f"{why[:1].upper()}{why[1:]}." if why else "")))

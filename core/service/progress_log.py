@@ -18,8 +18,8 @@ from core.aip.extensions import Progress
 from core.audit.entries import NewEntry
 from core.audit.events import ProgressReported
 from core.batch.live_output import KEPT_WHOLE, MOST_UNWRITTEN, LiveOutput, joined, without_gaps
-from core.batch.models import Cell, OutputChunk
-from core.batch.run_state import ActiveRun
+from core.batch.models import OutputChunk
+from core.batch.run_state import ActiveRun, LiveCell
 from core.batch.runner import Runner
 from core.commands.live_secrets import LiveSecrets, Stream
 from core.errors import QuarterdeckError
@@ -59,7 +59,7 @@ class ProgressLog:
         self,
         runner: Runner,
         write: Callable[[NewEntry], None],
-        tell_cell: Callable[[Cell], None],
+        tell_cell: Callable[[LiveCell], None],
         live_secrets: LiveSecrets,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -85,13 +85,12 @@ class ProgressLog:
             call.output.add(progress.stream, progress.text, now_utc())
             changes["output_tail"] = (cell.output_tail + progress.text)[-TAIL:]
             changes["output_size"] = call.output.size
-        cell = cell.model_copy(update=changes)
-        call.live.put(cell)
+        call.live.change(cell, changes)
         self._tell_cell(cell)
         self._report(call, cell, progress)
         return progress
 
-    def ended(self, cell: Cell) -> None:
+    def ended(self, cell: LiveCell) -> None:
         """Record the output of an ended cell that is not in the journal yet."""
         if call := self._calls.pop(cell.call_id or "", None):
             self._flush(call)
@@ -127,7 +126,7 @@ class ProgressLog:
                     return call
         return None
 
-    def _report(self, call: _Call, cell: Cell, progress: Progress) -> None:
+    def _report(self, call: _Call, cell: LiveCell, progress: Progress) -> None:
         """Record a report if it is time; otherwise its output waits for the next entry."""
         call.last = progress
         if call.may_enter(self._clock()):
@@ -141,7 +140,7 @@ class ProgressLog:
             else:
                 call.output.drop_unwritten()
 
-    def _enter(self, call: _Call, cell: Cell, progress: Progress) -> None:
+    def _enter(self, call: _Call, cell: LiveCell, progress: Progress) -> None:
         """Record the output that is not recorded yet, and the numbers of this report."""
         texts: list[dict[str, Any]] = [
             {"stream": part[0].stream, "at": part[0].at, **joined(part)}
@@ -162,7 +161,7 @@ class ProgressLog:
             self._write_entry(call, cell, event)
         call.entered_at = self._clock()
 
-    def _write_entry(self, call: _Call, cell: Cell, event: ProgressReported) -> None:
+    def _write_entry(self, call: _Call, cell: LiveCell, event: ProgressReported) -> None:
         entry = event.entry(
             f"device:{cell.device}",
             run=cell.run,

@@ -25,7 +25,8 @@ from core.audit.projection import keep_values
 from core.audit.query import quoted
 from core.batch.execution import Environment
 from core.batch.history import rebuild_run
-from core.batch.models import Cell, RunSummary
+from core.batch.models import RunSummary
+from core.batch.run_state import LiveCell
 from core.batch.runner import Runner
 from core.commands.live_secrets import LiveSecrets
 from core.debounce import Coalescer
@@ -566,10 +567,10 @@ class Service:
         self.hub.publish(RunChanged(run=run))
         self.agent_changed(run.actor)
 
-    def _tell_cell(self, cell: Cell) -> None:
+    def _tell_cell(self, cell: LiveCell) -> None:
         if cell.ended_at is not None:
             self.progress.ended(cell)
             self.garbage.result_came()
-        if not self.hub:
-            return
-        self.hub.publish(CellChanged(cell=cell))
+        if self.hub:
+            # Now, not when the client takes the event: by then the run may have left the value to the journal.
+            self.hub.publish(CellChanged(cell=cell.model()))

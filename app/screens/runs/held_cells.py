@@ -21,7 +21,9 @@ class HeldCells:
     def put(self, cell: Cell) -> None:
         """Store a cell, replacing the cell of the same device and step."""
         key = (cell.device, cell.step)
-        left = self.values.put(self.cells.get(key), cell)
+        before = self.cells.get(key)
+        state, result = (before.state, before.result) if before is not None else (None, None)
+        left = self.values.changed(cell, state, result)
         self.cells[key] = cell
         for one in left:
             self.cells[one] = with_result(self.cells[one], result=None, note=IN_JOURNAL)

@@ -204,7 +204,7 @@ class RunReader:
     async def _cells_of(self, run: str, devices: Sequence[str], values: _Values) -> list[Cell]:
         live, wanted = self.live(run), set(devices)
         if live is not None:
-            cells = [cell for (device, _), cell in live.cells.items() if device in wanted]
+            cells = [cell.model() for (device, _), cell in live.cells.items() if device in wanted]
             return await self._with_values(live, cells, values)
         part = await self._read(run, devices, values)
         return [values.noted(cell) for cell in part.cells if cell.device in wanted]

@@ -286,12 +286,12 @@ class LocalRuns(ClientApi, RunsApi):
         event = StepSettled(done=outcome == "done", before=cell.state.value)
         entry = event.entry(self._client.actor, run=run, step=step, device=device, tool=cell.tool)
         await self._service.journal.append(entry)
-        cell = settled(cell, done=event.done, by=self._client.actor)
+        changes = settled(done=event.done, by=self._client.actor)
         self._service.ended_runs.changed(run)
         live = self._service.runner.find(run)
         if live is not None:
-            self._service.runner.replace(live, cell)
-        return cell
+            self._service.runner.settle(live, device, step, changes)
+        return cell.model_copy(update=changes)
 
     async def call(
         self,

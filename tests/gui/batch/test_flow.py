@@ -271,7 +271,7 @@ async def test_a_wrong_expression_is_marked_with_its_line_and_column(theme: Them
         page.press(Key.Key_Escape)
         words = page.when.message
         await seen(
-            lambda: words.text() == 'Line 1, column 10: no step "x" stands before this one; known are a, b'
+            lambda: words.text() == 'Line 1, column 10: no step "x" stands before this one; known are a, b.'
         )
         assert page.when.input.property("state") == "fail"
         page.write(page.when, "1 < 2")

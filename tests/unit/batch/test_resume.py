@@ -120,7 +120,7 @@ async def test_an_unknown_outcome_needs_an_operator_s_word_first(house):
         check_resumable(before, remainder_of(before))
     for done, begun in ((True, ["b", "c", "d"]), (False, ["a", "b", "c", "d"])):
         cells = [
-            settled(cell, done=done, by="operator:anna") if cell.state is UNKNOWN else cell
+            cell.model_copy(update=settled(done=done, by="operator:anna")) if cell.state is UNKNOWN else cell
             for cell in before.cells
         ]
         remainder = remainder_of(before.model_copy(update={"cells": cells}))
@@ -130,7 +130,7 @@ async def test_an_unknown_outcome_needs_an_operator_s_word_first(house):
 
 async def test_a_step_done_by_hand_is_not_repeated_and_says_whose_word_it_is(house):
     run = await played(house, {("one", "d"): "failed", ("one", "e"): "failed"})
-    cell = settled(run.cells["one", "d"], done=True, by="operator:anna")
+    cell = run.cells["one", "d"].model().model_copy(update=settled(done=True, by="operator:anna"))
     assert (cell.state, cell.settled, cell.note) == (DONE, "done", "Done by hand, says operator:anna.")
     whole = read_back(house, run)
     cells = [cell if (old.device, old.step) == ("one", "d") else old for old in whole.cells]

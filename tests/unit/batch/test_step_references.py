@@ -49,6 +49,13 @@ BAD = result(
     ResultStatus.FAILURE, Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE, ErrorCode.TOOL_FAILED, {"x": 1}
 )
 LOST = result(ResultStatus.NONE, Verdict.UNKNOWN, Basis.NO_ANSWER, ErrorCode.OUTCOME_UNKNOWN, None)
+
+
+def after_recovery(by: list[str], why: str = "") -> Cell:
+    failed = cell(CellState.FAILED, BAD)
+    return failed.model_copy(update=recovered(failed, by, why))
+
+
 DENIED = failed_without_command(
     cell(CellState.REFUSED), ErrorInfo.of(ErrorCode.DENIED_BY_POLICY, "A rule denies it.")
 )
@@ -57,10 +64,8 @@ CELLS = {
     "succeeded": cell(CellState.DONE, GOOD),
     "failed": cell(CellState.FAILED, BAD),
     "failed an expectation": cell(CellState.FAILED, unexpected(GOOD, UNMET)),
-    "failed and was recovered": recovered(cell(CellState.FAILED, BAD), ["other"]),
-    "failed as `expect` wants, or with `allow_failure: true`": recovered(
-        cell(CellState.FAILED, BAD), [], ALLOWED
-    ),
+    "failed and was recovered": after_recovery(["other"]),
+    "failed as `expect` wants, or with `allow_failure: true`": after_recovery([], ALLOWED),
     "was refused or denied": cell(CellState.REFUSED, DENIED),
     "is unknown": cell(CellState.UNKNOWN, LOST),
     "was skipped (`when` is false, or it is off)": cell(CellState.SKIPPED),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.batch import held_values, runner
-from core.batch.held_values import HeldValues
+from core.batch.held_values import HeldValues, Key
 from core.batch.models import Batch, Cell, CellState
 from core.home import Home
 from core.service.local_console import LocalConsole
@@ -104,17 +104,23 @@ def value_of(cell: Cell) -> dict[str, Any]:
     return cell.result.result
 
 
+def changed(held: HeldValues, before: Cell | None, cell: Cell) -> list[Key]:
+    """The cells that lose their values when `cell` takes the place of `before`."""
+    state, result = (before.state, before.result) if before is not None else (None, None)
+    return list(held.changed(cell, state, result))
+
+
 def test_what_expressions_read_stays_until_its_device_has_ended(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(held_values, "MOST_HELD", 30)
     held = HeldValues(frozenset({"a"}))
     begun = [Cell(run="r", device="d", step=step, tool="t", state=CellState.QUEUED) for step in "ab"]
     for cell in begun:
-        assert held.put(None, cell) == ()
+        assert changed(held, None, cell) == []
     first = cell_with("d", "a", "x" * 100)
-    assert list(held.put(begun[0], first)) == []
-    assert list(held.put(None, cell_with("e", "b", "x" * 100))) == [("e", "b")]
-    assert list(held.put(begun[1], cell_with("d", "b", 1))) == [("d", "b"), ("d", "a")]
+    assert changed(held, begun[0], first) == []
+    assert changed(held, None, cell_with("e", "b", "x" * 100)) == [("e", "b")]
+    assert changed(held, begun[1], cell_with("d", "b", 1)) == [("d", "b"), ("d", "a")]
     # A further attempt has a value of its own.
-    assert list(held.put(first, cell_with("d", "a", 2))) == []
+    assert changed(held, first, cell_with("d", "a", 2)) == []
     assert held.paged == {("e", "b"), ("d", "b")}
     assert held.bytes == 1
