@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.canonical_json import canonical_bytes, sha256_hex
+from core.canonical_json import Encoded, canonical_bytes, sha256_hex
 from core.commitments import MOST_SECRETS, Opening, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
 from core.models.tools import ToolType
@@ -125,10 +125,12 @@ def make_request(
     namespace: str | None,
     parameters: dict[str, Any],
     call_id: str,
+    encoded: Encoded | None = None,
 ) -> Request:
     """Bind a call to one device and one contract, and compute the digest that an approval covers.
 
-    In `parameters` secrets are replaced by their stand-ins.
+    In `parameters` secrets are replaced by their stand-ins. `encoded` are their canonical bytes, if they are
+    made already.
 
     Raises:
         BadInput: the parameters have no canonical form.
@@ -143,7 +145,8 @@ def make_request(
         "parameters": parameters,
         "call_id": call_id,
     }
-    return Request(**fields, digest=sha256_hex(_request_bytes(fields)))
+    covered = fields if encoded is None else {**fields, "parameters": encoded}
+    return Request(**fields, digest=sha256_hex(_request_bytes(covered)))
 
 
 def check_shown(request: Request) -> None:
