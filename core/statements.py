@@ -6,6 +6,7 @@ only its pinned keys. This module uses no queue, policy or file.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -180,7 +181,9 @@ def payload_digest(
 ) -> str:
     """SHA-256 over a command as sent to a device, including secrets; `arguments` are canonical bytes."""
     head = canonical_bytes([PAYLOAD_FORMAT, device, tool_name, tool_type, call_id])
-    return sha256_hex(head + b"\n" + arguments)
+    digest = hashlib.sha256(head + b"\n")
+    digest.update(arguments)
+    return digest.hexdigest()
 
 
 def short_code(digest: str) -> str:

@@ -242,15 +242,21 @@ class Dispatcher:
         """Arguments and the asker's text, redacted, so that both may be written and shown before dispatch.
 
         A value is secret if any known schema of the tool marks it: the schemas that these devices define or
-        last defined, otherwise those of any device. `declared` are places that a caller declared secret. For
-        a tool without a known schema, and for arguments that no call may have, only names and types are
+        last defined, otherwise those of any device. Where all define it alike, the arguments are made as
+        those of a command. `declared` are places that a caller declared secret. For a tool without a known schema, and for arguments that no call may have, only names and types are
         returned.
         """
-        schemas = await self._devices.schemas_of(tool, devices)
+        common = self._devices.common(tool, devices)
+        schemas = [] if common is not None else await self._devices.schemas_of(tool, devices)
         try:
-            if schemas:
-                redacted = self._redactor.redact(tool, parameters, schemas, declared)
-                return redacted.shown, self._live_secrets.redact_everywhere(said, secrets_in(redacted))
+            if common is not None or schemas:
+                if common is not None:
+                    arguments = self.calls.take(common, parameters, Secrets(places=declared))
+                else:
+                    arguments = self._redactor.redact(tool, parameters, schemas, declared)
+                # Without the defaults that the command gets.
+                shown = {name: arguments.shown[name] for name in parameters}
+                return shown, self._live_secrets.redact_everywhere(said, secrets_in(arguments))
         except BadInput:
             # Dispatching the call will refuse it and report the reason.
             pass

@@ -303,7 +303,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}argument_checks.py",
-        "        program_of(parameters)\n",
+        "        program_of(arguments.sent)\n",
         "        pass\n",
         "a call names two programs: one is judged, the other is run",
         ("tests/unit/test_program_names.py", *_ARGUMENTS),
@@ -359,8 +359,15 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}command.py",
-        "if self.call.contract != self.shown.contract or self.call.arguments is not self.arguments:",
-        "if self.call.contract != self.shown.contract:",
+        "if not isinstance(call, PreparedCall) or call.contract != self.shown.contract:",
+        "if False:",
+        "arguments are sent that nothing has checked for this contract",
+        (f"{_UNIT}test_arguments.py",),
+    ),
+    Fault(
+        f"{_AT}command.py",
+        "if call.contract != self.shown.contract or call.sent is not self.arguments.sent:",
+        "if call.contract != self.shown.contract:",
         "what was checked of the arguments is not what is sent",
         _ARGUMENTS,
     ),
@@ -408,7 +415,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}evidence.py",
-        '            if "observation" not in request.parameters:\n                return\n',
+        '            if "observation" not in command.arguments.sent:\n                return\n',
         "            return\n",
         "an agent evicts the picture that a click names and the comparison is skipped",
         _EVIDENCE,
@@ -429,7 +436,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}own_screen.py",
-        "    if tool == CLOSE_APPLICATION and _closes_us(command.request.parameters):\n",
+        "    if tool == CLOSE_APPLICATION and _closes_us(command.arguments.sent):\n",
         "    if False:\n",
         "a command closes the console at which operators answer",
         (f"{_UNIT}test_own_screen.py",),
