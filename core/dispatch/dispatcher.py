@@ -243,8 +243,8 @@ class Dispatcher:
 
         A value is secret if any known schema of the tool marks it: the schemas that these devices define or
         last defined, otherwise those of any device. Where all define it alike, the arguments are made as
-        those of a command. `declared` are places that a caller declared secret. For a tool without a known schema, and for arguments that no call may have, only names and types are
-        returned.
+        those of a command. `declared` are places that a caller declared secret. For a tool without a known
+        schema, and for arguments that no call may have, only names and types are returned.
         """
         common = self._devices.common(tool, devices)
         schemas = [] if common is not None else await self._devices.schemas_of(tool, devices)
