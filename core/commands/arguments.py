@@ -7,7 +7,7 @@ None has a public constructor. `walked` reads what a caller gave in one walk, `R
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from core.aip.limits import MOST_ARGUMENTS_SENT, MOST_TEXT_SENT
 from core.canonical_json import Encoded, encoded, sha256_hex
@@ -33,6 +33,10 @@ class Sealed:
     """An immutable value that only `seal` creates; its existence proves that its check has passed."""
 
     __slots__: tuple[str, ...] = ()
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = (*cls._fields, *cls.__slots__)
 
     def __init__(self) -> None:
         raise TypeError(f"{type(self).__name__} is made only where what it proves is checked.")
@@ -108,17 +112,14 @@ def seal(kind: type[Kind], of: Sealed | None = None, **fields: Any) -> Kind:
 
     `of` is the value whose further check makes this one, and has the fields that are not given.
     """
-    value = object.__new__(kind)
-    for name in _fields_of(kind):
-        given = getattr(of, name) if of is not None and name not in fields else fields.pop(name)
-        object.__setattr__(value, name, given)
-    if fields:
-        raise TypeError(f"{kind.__name__} has no {', '.join(fields)}.")
+    if of is not None:
+        fields = {name: getattr(of, name) for name in of._fields} | fields
+    value, fill = object.__new__(kind), object.__setattr__
+    for name in kind._fields:
+        fill(value, name, fields[name])
+    if len(fields) != len(kind._fields):
+        raise TypeError(f"{kind.__name__} has no {', '.join(fields.keys() - set(kind._fields))}.")
     return value
-
-
-def _fields_of(kind: type) -> list[str]:
-    return [name for part in kind.__mro__ for name in getattr(part, "__slots__", ())]
 
 
 def walked(parameters: Any) -> WalkedArguments:
@@ -159,18 +160,19 @@ class _Walk:
         """A copy of a value; a tuple becomes a list."""
         if depth > MOST_DEPTH:
             raise BadInput(f"The arguments are nested deeper than {MOST_DEPTH} levels.", ErrorCode.TOO_LARGE)
+        if isinstance(value, str):
+            self._take_text(value, place)
+            return value
         if isinstance(value, dict):
             copy = {}
             for name, member in value.items():
                 self._take_name(name, place)
                 copy[name] = self.copied(member, (place, name), depth + 1)
             return copy
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             return [self.copied(element, (place, at), depth + 1) for at, element in enumerate(value)]
         self._count()
-        if isinstance(value, str):
-            self._take_text(value, place)
-        elif isinstance(value, float) and value.is_integer():
+        if isinstance(value, float) and value.is_integer():
             self.is_exact = False
         return value
 
@@ -183,10 +185,10 @@ class _Walk:
                 f'{where} has an argument named "{SECRET_MARK}": this only stands for a secret where '
                 "arguments are shown, and cannot be sent."
             )
-        self._count()
         self._take_text(name, None)
 
     def _take_text(self, text: str, place: Place) -> None:
+        self._count()
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if size > MOST_TEXT:
             raise BadInput(
