@@ -1,4 +1,4 @@
-"""Stage 3: argument checks that a schema cannot express. They recurse into lists and objects.
+"""Stage 3: argument checks that a schema cannot express, also of what is in lists and objects.
 
 The device enforces its own path limits regardless of the console. This stage refuses early, names the
 argument, and follows symlinks on this computer as the device will. `harden` depends on the arguments alone;

@@ -16,11 +16,12 @@ from core.policy.real_paths import ResolvedPaths
 from core.statements import Request, make_request
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DispatchedCommand:
     """One command on its way: the record that all stages take, each of which fills in what it finds.
 
-    An operator's edit begins another one. What a stage fills in cannot be read before.
+    An operator's edit begins another one. What a stage fills in cannot be read before. It holds secrets, so
+    that its text, which a log might quote, shows no field.
     """
 
     request: CommandRequest

@@ -65,6 +65,13 @@ class TestSealed:
             with pytest.raises(Refused):
                 command.prepare(call)
 
+    def test_the_text_of_a_command_on_its_way_quotes_none_of_its_arguments(self) -> None:
+        tool = tool_of("log_in", {"type": "object", "properties": {"word": SECRET}})
+        command = DispatchedCommand(CommandRequest(DEVICE, "log_in", {"word": SAID}, "operator:anna"))
+        assert SAID not in f"{command!r} {command}"
+        command.bind(None, tool, checked({"word": SAID}, tool))  # type: ignore[arg-type]  # the target is not asked
+        assert SAID not in f"{command!r} {command} {command.arguments!r} {command.shown!r}"
+
     def test_arguments_that_were_not_checked_or_for_another_contract_are_not_sent(self) -> None:
         tool = tool_of()
         other = tool.model_copy(update={"contract": tool.contract.model_copy(update={"digest": "d" * 64})})
