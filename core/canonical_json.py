@@ -19,9 +19,6 @@ from core.errors import BadInput
 from core.json_walk import MOST_DIGITS, is_too_long
 from core.text import sentences
 
-# Characters. Larger arguments are rarely sent twice, and the keys stay in memory.
-_LONGEST_KEY = 4096
-
 # SQLite refuses JSON nested deeper than 2,000 levels; such an entry would block the journal.
 MAX_DEPTH = 200
 # orjson writes no others.
@@ -160,25 +157,6 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         if not is_plain(item, depth + 1):
             plain = False
     return plain
-
-
-def flat_key(value: dict[str, Any]) -> bytes | None:
-    """A cache key of an object: its canonical bytes, equal exactly for equal JSON objects.
-
-    None for an object that is nested, long, or not plain (`is_plain`).
-    """
-    size = 0
-    for key, one in value.items():
-        kind = type(one)
-        if kind is dict or kind is list or type(key) is not str:
-            return None
-        size += len(key) + (len(one) if kind is str else 0)
-    if size > _LONGEST_KEY or not is_plain(value):
-        return None
-    try:
-        return plain_bytes(value)
-    except BadInput:
-        return None
 
 
 def float_prints_alike(value: Any) -> bool:

@@ -6,13 +6,14 @@ only its pinned keys. This module uses no queue, policy or file.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.canonical_json import canonical_bytes, sha256_hex
+from core.canonical_json import Encoded, canonical_bytes, sha256_hex
 from core.commitments import MOST_SECRETS, Opening, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
 from core.models.tools import ToolType
@@ -125,10 +126,12 @@ def make_request(
     namespace: str | None,
     parameters: dict[str, Any],
     call_id: str,
+    encoded: Encoded | None = None,
 ) -> Request:
     """Bind a call to one device and one contract, and compute the digest that an approval covers.
 
-    In `parameters` secrets are replaced by their stand-ins.
+    In `parameters` secrets are replaced by their stand-ins. `encoded` are their canonical bytes, if they are
+    made already.
 
     Raises:
         BadInput: the parameters have no canonical form.
@@ -143,7 +146,8 @@ def make_request(
         "parameters": parameters,
         "call_id": call_id,
     }
-    return Request(**fields, digest=sha256_hex(_request_bytes(fields)))
+    covered = fields if encoded is None else {**fields, "parameters": encoded}
+    return Request(**fields, digest=sha256_hex(_request_bytes(covered)))
 
 
 def check_shown(request: Request) -> None:
@@ -177,7 +181,9 @@ def payload_digest(
 ) -> str:
     """SHA-256 over a command as sent to a device, including secrets; `arguments` are canonical bytes."""
     head = canonical_bytes([PAYLOAD_FORMAT, device, tool_name, tool_type, call_id])
-    return sha256_hex(head + b"\n" + arguments)
+    digest = hashlib.sha256(head + b"\n")
+    digest.update(arguments)
+    return digest.hexdigest()
 
 
 def short_code(digest: str) -> str:

@@ -17,6 +17,7 @@ from core.canonical_json import canonical_bytes
 from core.commands.arguments import PreparedCall
 from core.errors import ADVICE, ErrorCode, Refused
 from core.ids import random_word
+from core.json_walk import mapped
 from core.statements import Request, payload_digest
 
 
@@ -45,7 +46,7 @@ class PermittedCommand(Command):
         return cls(
             tool_name=request.tool_name,
             # A copy: tools in this process get this object, and equal calls share their arguments.
-            parameters=dict(call.arguments.sent),
+            parameters=mapped(call.sent),
             tool_type=request.tool_type,
             call_id=request.call_id,
             quarterdeck=None,

@@ -18,7 +18,7 @@ from core.approvals.queue import Answered, ApprovalQueue, ApprovalRequest
 from core.audit.events import ApprovalExpired, ApprovalRequested, GrantUsed
 from core.commands.request import CommandRequest, OnStage, Purpose, Stage
 from core.commitments import Places
-from core.dispatch.command import PreparedCommand
+from core.dispatch.command import DispatchedCommand
 from core.dispatch.entries import command_entry, decided_entry
 from core.dispatch.interfaces import Recorder
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
@@ -42,7 +42,7 @@ class Approved:
     `waited_s` is how long it waited for its turn after the answer.
     """
 
-    command: PreparedCommand
+    command: DispatchedCommand
     decision: Decision
     approval: Approval | None = None
     waited_s: float = 0.0
@@ -71,7 +71,7 @@ class Edited:
     operator: str
 
 
-JudgeAgain = Callable[[], Awaitable[tuple[PreparedCommand, Decision]]]
+JudgeAgain = Callable[[], Awaitable[tuple[DispatchedCommand, Decision]]]
 
 
 class Stopped(Protocol):
@@ -93,7 +93,7 @@ class ApprovalStage:
 
     async def approve(
         self,
-        command: PreparedCommand,
+        command: DispatchedCommand,
         decision: Decision,
         on_stage: OnStage,
         judge_again: JudgeAgain,
@@ -121,7 +121,7 @@ class ApprovalStage:
 
     async def _ask(
         self,
-        command: PreparedCommand,
+        command: DispatchedCommand,
         decision: Decision,
         on_stage: OnStage,
         judge_again: JudgeAgain,
@@ -176,7 +176,7 @@ class ApprovalStage:
         return replace(outcome, waited_s=time.monotonic() - approved_at)
 
     def _outcome(
-        self, command: PreparedCommand, decision: Decision, answered: Answered
+        self, command: DispatchedCommand, decision: Decision, answered: Answered
     ) -> Approved | Denied | Edited:
         approval = answered.approval
         if answered.edited is not None:
@@ -195,7 +195,7 @@ class ApprovalStage:
         return Denied(Refused(approval.reason or "The request was withdrawn.", code))
 
     def _under_grant(
-        self, approval_id: str, waiting: PreparedCommand, command: PreparedCommand, decision: Decision
+        self, approval_id: str, waiting: DispatchedCommand, command: DispatchedCommand, decision: Decision
     ) -> Approved | None:
         """Release a waiting request if a grant covers it now; None if it stays pending."""
         # No other task has run since the decision, so the grant is still as it was judged.
@@ -211,7 +211,7 @@ class ApprovalStage:
         self._approvals.approve_by_grant(approval_id, self._grants.get(decision.grant).terms)
         return Approved(command, decision)
 
-    def _use_grant(self, command: PreparedCommand, decision: Decision, approval_id: str = "") -> bool:
+    def _use_grant(self, command: DispatchedCommand, decision: Decision, approval_id: str = "") -> bool:
         """Count and record one use of the decision's grant, if it has one; False if the grant is used up.
 
         `approval_id` is the request that was pending when the grant was given.
@@ -229,7 +229,7 @@ class ApprovalStage:
         self._journal.note_all(entries)
         return True
 
-    def _record_end(self, command: PreparedCommand, approval_id: str, state: str, reason: str) -> None:
+    def _record_end(self, command: DispatchedCommand, approval_id: str, state: str, reason: str) -> None:
         ended = ApprovalExpired(approval=approval_id, state=state, reason=reason)
         self._journal.note_late([command_entry(command.request, ended, "service")])
 

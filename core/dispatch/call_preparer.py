@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
-from core.canonical_json import encoded, flat_key
-from core.commands.arguments import Arguments, PreparedCall, seal
+from core.commands.arguments import Arguments, PreparedCall, WalkedArguments, seal, walked
+from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
-from core.dispatch.argument_checks import check_form, harden
+from core.dispatch.argument_checks import harden
 from core.dispatch.interfaces import Devices
 from core.dispatch.redaction import Redactor, fault_words
 from core.errors import BadInput
@@ -16,19 +16,20 @@ from core.models.tools import Tool
 from core.schema_forms.validator import FieldError, ThreadedValidator, errors_at_once, with_defaults
 from core.text import sentences
 
-# Calls. Cached arguments are small (`flat_key`): 4 KiB per call.
+# Calls, and bytes of the arguments of each: larger ones are rarely sent twice.
 _MOST_CACHED = 512
+_LARGEST_CACHED = 4_096
 # Faults listed in an error message; the rest are only counted.
 _MOST_NAMED = 5
 
 
 class _CallKey(NamedTuple):
-    """What a prepared call depends on; `arguments` are canonical bytes. The contract covers the schema."""
+    """What a prepared call depends on; `arguments` is their digest. The contract covers the schema."""
 
     contract: str
     tool_name: str
     tool_type: str
-    arguments: bytes
+    arguments: str
 
 
 class CallPreparer:
@@ -45,31 +46,25 @@ class CallPreparer:
         self._validator = ThreadedValidator()
         self._cached: OrderedDict[_CallKey, PreparedCall] = OrderedDict()
 
-    def known(self, tool: Tool, parameters: dict[str, Any]) -> PreparedCall | None:
-        """The cached call with the same arguments under the same contract; None if there is none."""
-        key = _key_of(tool, with_defaults(tool.input_schema, parameters))
-        call = self._cached.get(key) if key is not None else None
-        if key is not None and call is not None:
-            self._cached.move_to_end(key)
-        return call
-
-    def redact(
+    def take(
         self,
         tool: Tool,
         parameters: dict[str, Any],
-        declared: Places = NO_PLACES,
+        secrets: Secrets = NO_SECRETS,
         unquoted: Places = NO_PLACES,
     ) -> Arguments:
-        """Check the form of arguments, fill in defaults of required arguments, and redact.
+        """The arguments of a call, with the defaults of required ones; a `PreparedCall` if that is cached.
 
         Raises:
-            BadInput: the arguments are too large, or contain a redacted secret's mark (`check_form`).
+            BadInput: the arguments are too large, have no canonical form, or hold a redacted secret's mark.
         """
-        check_form(parameters)
-        filled = with_defaults(tool.input_schema, parameters)
-        if filled is not parameters:
-            check_form(filled)
-        return self._redactor.redact(tool.tool_name, filled, [tool.input_schema], declared, unquoted)
+        arguments = walked(with_defaults(tool.input_schema, parameters))
+        # An equal call that was prepared before may show what is secret in this one.
+        key = _key_of(tool, arguments) if not any(secrets) and not unquoted else None
+        if key is not None and (call := self._cached.get(key)) is not None:
+            self._cached.move_to_end(key)
+            return call
+        return self._redactor.redact(tool.tool_name, arguments, [tool.input_schema], secrets.places, unquoted)
 
     async def prepare(self, tool: Tool, arguments: Arguments) -> PreparedCall:
         """Check arguments against a tool; yields to the loop only if that takes long.
@@ -77,6 +72,8 @@ class CallPreparer:
         Raises:
             BadInput: the arguments do not fit the schema, or `harden` refuses them.
         """
+        if isinstance(arguments, PreparedCall):
+            return arguments
         errors = await self._validator.errors(tool.input_schema, arguments.sent, tool.contract.digest)
         return self._prepared(tool, arguments, errors)
 
@@ -86,6 +83,8 @@ class CallPreparer:
         Raises:
             BadInput: as for `prepare`, or whether the arguments fit is not known yet.
         """
+        if isinstance(arguments, PreparedCall):
+            return arguments
         errors = errors_at_once(tool.input_schema, arguments.sent, tool.contract.digest)
         return self._prepared(tool, arguments, errors)
 
@@ -112,18 +111,9 @@ class CallPreparer:
             more = f"And {len(errors) - _MOST_NAMED} more" if len(errors) > _MOST_NAMED else ""
             named = (fault_words(error, arguments.shown) for error in errors[:_MOST_NAMED])
             raise BadInput(sentences(*named, more))
-        harden(tool, arguments.sent)
-        sent = encoded(arguments.sent)
-        call = seal(
-            PreparedCall,
-            contract=tool.contract.digest,
-            tool=tool,
-            arguments=arguments,
-            sent_json=sent,
-            shown_json=sent if arguments.shown is arguments.sent else encoded(arguments.shown),
-            _analyses={},
-        )
-        key = _key_of(tool, arguments.sent) if not any(arguments.marks) else None
+        harden(tool, arguments)
+        call = seal(PreparedCall, arguments, contract=tool.contract.digest, tool=tool, _analyses={})
+        key = _key_of(tool, arguments) if not any(arguments.marks) else None
         if key is not None:
             self._cached[key] = call
             if len(self._cached) > _MOST_CACHED:
@@ -131,6 +121,8 @@ class CallPreparer:
         return call
 
 
-def _key_of(tool: Tool, parameters: dict[str, Any]) -> _CallKey | None:
-    data = flat_key(parameters) if type(parameters) is dict else None
-    return None if data is None else _CallKey(tool.contract.digest, tool.tool_name, tool.tool_type, data)
+def _key_of(tool: Tool, arguments: WalkedArguments) -> _CallKey | None:
+    """The key of a call in the cache; None for arguments that are large, or that others equal."""
+    if not arguments.is_exact or len(arguments.sent_json.data) > _LARGEST_CACHED:
+        return None
+    return _CallKey(tool.contract.digest, tool.tool_name, tool.tool_type, arguments.digest)

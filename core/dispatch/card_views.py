@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from core.canonical_json import digest_of
 from core.commands.request import CommandRequest, Purpose
 from core.controls import Node
-from core.dispatch.command import BoundCommand, PreparedCommand
+from core.dispatch.command import DispatchedCommand
 from core.dispatch.interfaces import Recorder
 from core.dispatch.screen_reads import (
     Dispatch,
@@ -83,7 +83,7 @@ class CardView:
 class _Card:
     """The card of a waiting request: its completed views, oldest first, and the one that is being read."""
 
-    command: PreparedCommand
+    command: DispatchedCommand
     named: Screenshot | None
     reading: asyncio.Task[CardView]
     views: list[CardView] = field(default_factory=list)
@@ -107,20 +107,20 @@ class CardViews:
         await self._tasks.close()
         await self._reading.close()
 
-    def begin(self, command: PreparedCommand) -> None:
+    def begin(self, command: DispatchedCommand) -> None:
         """Read the screen for a request that begins to wait; nothing is read for one without a picture."""
         if command.tool.tool_name not in SCREEN_TARGETS or SCREENSHOT not in command.target.tools:
             return
         named = None
         if targets_point(command.tool.tool_name):
             request = command.request
-            named = self._pictures.by_observation(request.device, request.parameters.get("observation"))
+            named = self._pictures.by_observation(request.device, command.arguments.sent.get("observation"))
         self._cards[command.shown.digest] = _Card(command, named, self._read(command, named, None))
 
-    def end(self, bound: BoundCommand | None) -> None:
+    def end(self, command: DispatchedCommand) -> None:
         """Forget the view of a request that has ended."""
-        if bound is not None:
-            self._cards.pop(bound.shown.digest, None)
+        if command.is_bound:
+            self._cards.pop(command.shown.digest, None)
 
     async def shown(self, digest: str, renew: bool) -> CardView | None:
         """The view for the card of a waiting request; None if it has none, or if no answer came in time.
@@ -135,7 +135,7 @@ class CardViews:
         await asyncio.wait({card.reading}, timeout=_SHOWN_WITHIN_S)
         return card.views[-1] if card.views else None
 
-    async def approved(self, command: PreparedCommand, at: float) -> tuple[CardView | None, bool]:
+    async def approved(self, command: DispatchedCommand, at: float) -> tuple[CardView | None, bool]:
         """The view on which a request was approved, and whether it was there at that time.
 
         `at` are seconds of `time.monotonic`. A request that was approved before its first view was there gets
@@ -150,12 +150,12 @@ class CardViews:
         return (before[-1], True) if before else (card.views[0] if card.views else None, False)
 
     def _read(
-        self, command: PreparedCommand, named: Screenshot | None, last: CardView | None
+        self, command: DispatchedCommand, named: Screenshot | None, last: CardView | None
     ) -> asyncio.Task[CardView]:
         return self._tasks.spawn("read the screen", self._view(command, named, last))
 
     async def _view(
-        self, command: PreparedCommand, named: Screenshot | None, last: CardView | None
+        self, command: DispatchedCommand, named: Screenshot | None, last: CardView | None
     ) -> CardView:
         control, fault = await self._control(command)
         picture, problem = await self._picture(command, named, control)
@@ -167,10 +167,10 @@ class CardViews:
             card.views.append(view)
         return view
 
-    async def _control(self, command: PreparedCommand) -> tuple[Node | None, str]:
+    async def _control(self, command: DispatchedCommand) -> tuple[Node | None, str]:
         """The control that is meant, or why it is not known."""
         request, name = command.request, command.tool.tool_name
-        is_control = has_screen_target(name, request.parameters) and not targets_point(name)
+        is_control = has_screen_target(name, command.arguments.sent) and not targets_point(name)
         if not is_control or UI_TREE not in command.target.tools:
             return None, ""
         try:
@@ -178,12 +178,12 @@ class CardViews:
             tree = await self._share(
                 request, UI_TREE, search, lambda: self._reads.tree(command, cancelled=_never)
             )
-            return the_one(tree, request), ""
+            return the_one(tree, command), ""
         except QuarterdeckError as error:
             return None, clause(error.message)
 
     async def _picture(
-        self, command: PreparedCommand, named: Screenshot | None, control: Node | None
+        self, command: DispatchedCommand, named: Screenshot | None, control: Node | None
     ) -> tuple[Screenshot | None, str]:
         """A picture of now, and what is wrong with it or why there is none."""
         request = command.request
@@ -199,7 +199,7 @@ class CardViews:
             why = clause(error.message)
             keep_missing(self._journal, command, ON_CARD, why)
             return None, f"no picture could be taken: {why}"
-        if named is None or not (changed := await self._changed(request, named, picture)):
+        if named is None or not (changed := await self._changed(command, named, picture)):
             keep_picture(self._journal, command, picture, ON_CARD)
             return picture, ""
         keep_picture(self._journal, command, picture, ON_CARD, card=named.blob, why=changed)
@@ -209,9 +209,9 @@ class CardViews:
         read = partial(self._reads.picture, request, parameters, cancelled=_never)
         return await self._share(request, SCREENSHOT, parameters, read)
 
-    async def _changed(self, request: CommandRequest, named: Screenshot, now: Screenshot) -> str:
+    async def _changed(self, command: DispatchedCommand, named: Screenshot, now: Screenshot) -> str:
         """How the target of a click at a point differs from the picture that the click names, if it does."""
-        region = around_point(request.parameters)
+        region = around_point(command.arguments.sent)
         try:
             found = None if region is None else await compared(self._journal, named, now, region)
         except QuarterdeckError as error:
@@ -246,6 +246,6 @@ def _never() -> bool:
     return False
 
 
-def _has_monitors(command: PreparedCommand) -> bool:
+def _has_monitors(command: DispatchedCommand) -> bool:
     schema = command.target.tools[SCREENSHOT].input_schema or {}
     return isinstance(properties := schema.get("properties"), dict) and "monitor" in properties

@@ -1,9 +1,9 @@
-"""A command on its way: bound to one device and one contract, prepared, and how far it has come."""
+"""A command on its way through the stages: one record, whose fields are filled as it goes."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from core.commands.arguments import Arguments, PreparedCall
 from core.commands.request import CommandRequest, Target
@@ -16,92 +16,94 @@ from core.policy.real_paths import ResolvedPaths
 from core.statements import Request, make_request
 
 
-@dataclass(frozen=True, slots=True)
-class BoundCommand:
-    """A request bound to one contract of one device.
+@dataclass(slots=True, eq=False, repr=False)
+class DispatchedCommand:
+    """One command on its way: the record that all stages take, each of which fills in what it finds.
 
-    `shown` is the redacted request with its digest, which may be written and shown; operators sign it.
+    An operator's edit begins another one. What a stage fills in cannot be read before. It holds secrets, so
+    that its text, which a log might quote, shows no field.
     """
 
     request: CommandRequest
-    target: Target
-    tool: Tool
-    arguments: Arguments
-    shown: Request
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedCommand(BoundCommand):
-    """A bound command whose arguments have passed the first three stages.
-
-    `leads` are the real paths of its path arguments on a shared disk; None if there are none to follow.
-    `undone` is the file that it writes without naming it (`core.dispatch.undone_path`).
-    """
-
-    call: PreparedCall
-    leads: ResolvedPaths | None = None
-    undone: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check that the call was prepared for this contract and from these arguments.
-
-        Raises:
-            Refused: it was not.
-        """
-        if self.call.contract != self.shown.contract or self.call.arguments is not self.arguments:
-            raise Refused(
-                f"What was checked of {self.shown.tool_name} is not what is requested.",
-                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
-            )
-
-    @classmethod
-    def of(
-        cls, bound: BoundCommand, call: PreparedCall, leads: ResolvedPaths | None, undone: str | None = None
-    ) -> PreparedCommand:
-        """The bound command with its prepared call; see `__post_init__`."""
-        return cls(bound.request, bound.target, bound.tool, bound.arguments, bound.shown, call, leads, undone)
-
-
-@dataclass(slots=True)
-class Attempt:
-    """How far one request has come: what its result is made of if it ends before it is sent.
-
-    An operator's edit begins another attempt.
-    """
-
-    request: CommandRequest
-    # Seconds of `time.perf_counter`; an edited request counts from the first attempt.
-    started: float
+    # Seconds of `time.perf_counter`; an edited request counts from the first of its commands.
+    started: float = field(default_factory=time.perf_counter)
     stage: CommandStage = CommandStage.PREPARE
-    bound: BoundCommand | None = None
-    decision: Decision | None = None
-    # The command that was decided, and whether the entries of its request and decision are written.
-    command: PreparedCommand | None = None
-    recorded: bool = False
+
+    # By `bind`. `shown` is the redacted request with its digest, which may be written and shown; operators
+    # sign it.
+    is_bound: bool = field(default=False, init=False)
+    target: Target = field(init=False)
+    tool: Tool = field(init=False)
+    arguments: Arguments = field(init=False)
+    shown: Request = field(init=False)
+
+    # By the first three stages. `leads` are the real paths of its path arguments on a shared disk; None if
+    # there are none to follow. `undone` is the file that it writes without naming it
+    # (`core.dispatch.undone_path`).
+    leads: ResolvedPaths | None = field(default=None, init=False)
+    undone: str | None = field(default=None, init=False)
+
+    # By the fourth: the decision, and whether the entries of the request and the decision are written.
+    decision: Decision | None = field(default=None, init=False)
+    is_recorded: bool = field(default=False, init=False)
 
     @property
     def took_ms(self) -> float:
         """Milliseconds since the request was dispatched."""
         return (time.perf_counter() - self.started) * 1000
 
+    @property
+    def call(self) -> PreparedCall:
+        """Its arguments, which were checked for its contract.
 
-def bind(request: CommandRequest, target: Target, tool: Tool, arguments: Arguments) -> BoundCommand:
-    """Bind redacted arguments to a tool.
+        Raises:
+            Refused: they were not, or for another one.
+        """
+        call = self.arguments
+        if not isinstance(call, PreparedCall) or call.contract != self.shown.contract:
+            raise Refused(
+                f"What was checked of {self.shown.tool_name} is not what is requested.",
+                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
+            )
+        return call
 
-    Raises:
-        BadInput: the arguments have no canonical form.
-    """
-    shown = make_request(
-        device=request.device,
-        contract=tool.contract.digest,
-        tool_key=tool.tool_key,
-        tool_name=tool.tool_name,
-        tool_type=tool.tool_type,
-        namespace=tool.namespace,
-        parameters=arguments.shown,
-        call_id=request.call_id,
-    )
-    return BoundCommand(request, target, tool, arguments, shown)
+    def bind(self, target: Target, tool: Tool, arguments: Arguments) -> None:
+        """Bind the request to a tool, by its redacted arguments.
+
+        Raises:
+            BadInput: the arguments have no canonical form.
+        """
+        shown = make_request(
+            device=self.request.device,
+            contract=tool.contract.digest,
+            tool_key=tool.tool_key,
+            tool_name=tool.tool_name,
+            tool_type=tool.tool_type,
+            namespace=tool.namespace,
+            parameters=arguments.shown,
+            call_id=self.request.call_id,
+            encoded=arguments.shown_json,
+        )
+        self.target, self.tool, self.arguments, self.shown = target, tool, arguments, shown
+        self.leads = self.undone = None
+        self.is_bound = True
+
+    def prepare(self, call: PreparedCall) -> None:
+        """Take the arguments as they were checked.
+
+        Raises:
+            Refused: they were checked for another contract, or are others.
+        """
+        if call.contract != self.shown.contract or call.sent is not self.arguments.sent:
+            raise Refused(
+                f"What was checked of {self.shown.tool_name} is not what is requested.",
+                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
+            )
+        self.arguments = call
+
+    def take_over(self, waiting: DispatchedCommand) -> None:
+        """Go on in the place of the command that waited, whose request is the same."""
+        self.started, self.is_recorded = waiting.started, waiting.is_recorded
 
 
 def tool_of(request: CommandRequest, target: Target) -> Tool:
@@ -128,7 +130,7 @@ def tool_of(request: CommandRequest, target: Target) -> Tool:
     return tool
 
 
-def check_bound(command: BoundCommand, now: Target) -> None:
+def check_bound(command: DispatchedCommand, now: Target) -> None:
     """Check that the tool still has the contract that was judged; the device may have reconnected since.
 
     Raises:

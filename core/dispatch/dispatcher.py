@@ -21,7 +21,6 @@ from core.aip.messages import Result
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.entries import NewEntry
-from core.commands.arguments import PreparedCall
 from core.commands.channel import BasicCommandDispatcher
 from core.commands.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
 from core.commands.permit import Gate, Permit, PermitMint, PermittedCommand
@@ -36,18 +35,10 @@ from core.dispatch.approval_stage import (
     adjusted,
     check_still_allowed,
 )
-from core.dispatch.argument_checks import Roots, check_form, check_roots, may_have_paths
+from core.dispatch.argument_checks import Roots, check_roots, may_have_paths
 from core.dispatch.call_preparer import CallPreparer
 from core.dispatch.card_views import CardViews
-from core.dispatch.command import (
-    Attempt,
-    BoundCommand,
-    PreparedCommand,
-    bind,
-    check_bound,
-    gone_offline,
-    tool_of,
-)
+from core.dispatch.command import DispatchedCommand, check_bound, gone_offline, tool_of
 from core.dispatch.deadline import deadline_of, is_stock
 from core.dispatch.entries import (
     approval_proof,
@@ -225,17 +216,19 @@ class Dispatcher:
 
     def _explained(self, request: CommandRequest, leads: ResolvedPaths) -> PolicyQuery:
         self._policy.refresh()
-        bound, call = self._bind(request)
+        command = DispatchedCommand(request)
+        self._bind(command)
         try:
-            call = call or self.calls.prepare_at_once(bound.tool, bound.arguments)
-            follows = bound.target.shares_disk and may_have_paths(bound.tool, bound.arguments.sent)
-            undone = leads.undone.get(request.device, UnknownPath()) if undoes_a_write(bound.tool) else None
-            command = PreparedCommand.of(
-                bound, call, leads if follows or (undone and bound.target.shares_disk) else None, undone
-            )
+            command.prepare(self.calls.prepare_at_once(command.tool, command.arguments))
+            if undoes_a_write(command.tool):
+                command.undone = leads.undone.get(request.device, UnknownPath())
+            if command.target.shares_disk and (
+                command.undone or may_have_paths(command.tool, command.arguments)
+            ):
+                command.leads = leads
             self._harden(command)
         except QuarterdeckError as error:
-            raise self._without_secrets(error, bound) from None
+            raise self._without_secrets(error, command) from None
         return self._query(command)
 
     async def redacted(
@@ -249,16 +242,21 @@ class Dispatcher:
         """Arguments and the asker's text, redacted, so that both may be written and shown before dispatch.
 
         A value is secret if any known schema of the tool marks it: the schemas that these devices define or
-        last defined, otherwise those of any device. `declared` are places that a caller declared secret. For
-        a tool without a known schema, and for arguments that no call may have, only names and types are
-        returned.
+        last defined, otherwise those of any device. Where all define it alike, the arguments are made as
+        those of a command. `declared` are places that a caller declared secret. For a tool without a known
+        schema, and for arguments that no call may have, only names and types are returned.
         """
-        schemas = await self._devices.schemas_of(tool, devices)
+        common = self._devices.common(tool, devices)
+        schemas = [] if common is not None else await self._devices.schemas_of(tool, devices)
         try:
-            check_form(parameters)
-            if schemas:
-                redacted = self._redactor.redact(tool, parameters, schemas, declared)
-                return redacted.shown, self._live_secrets.redact_everywhere(said, secrets_in(redacted))
+            if common is not None or schemas:
+                if common is not None:
+                    arguments = self.calls.take(common, parameters, Secrets(places=declared))
+                else:
+                    arguments = self._redactor.redact(tool, parameters, schemas, declared)
+                # Without the defaults that the command gets.
+                shown = {name: arguments.shown[name] for name in parameters}
+                return shown, self._live_secrets.redact_everywhere(said, secrets_in(arguments))
         except BadInput:
             # Dispatching the call will refuse it and report the reason.
             pass
@@ -270,11 +268,11 @@ class Dispatcher:
         """Carry one command through all stages. Every end, errors too, is journalled and returned."""
         started = time.perf_counter()
         for _ in range(MOST_EDITS):
-            attempt = Attempt(request, started)
+            command = DispatchedCommand(request, started)
             try:
-                outcome = await self._attempt(attempt, on_stage)
+                outcome = await self._carry(command, on_stage)
             finally:
-                self._evidence.cards.end(attempt.bound)
+                self._evidence.cards.end(command)
             if not isinstance(outcome, Edited):
                 return outcome
             request = replace(
@@ -286,43 +284,47 @@ class Dispatcher:
                 operators=(*request.operators, outcome.operator),
             )
         error = Refused(f"It was edited {MOST_EDITS} times; ask again.", ErrorCode.CANCELLED)
-        return self._refuse(Attempt(request, started, CommandStage.APPROVE), error)
+        return self._refuse(DispatchedCommand(request, started, CommandStage.APPROVE), error)
 
     def refuse(self, request: CommandRequest, error: QuarterdeckError) -> CommandResult:
         """Journal a request that cannot become a command, as one that was refused at the first stage."""
-        return self._refuse(Attempt(request, time.perf_counter()), error)
+        return self._refuse(DispatchedCommand(request), error)
 
-    async def _attempt(self, attempt: Attempt, on_stage: OnStage) -> CommandResult | Edited:
-        """Carry one request from stage to stage; an operator's edit ends it with the new arguments."""
+    async def _carry(self, command: DispatchedCommand, on_stage: OnStage) -> CommandResult | Edited:
+        """Carry one command from stage to stage; an operator's edit ends it with the new arguments."""
         try:
-            command = await self._prepare(attempt)
+            await self._prepare(command)
             if (with_process_id := await with_process(command, self.dispatch)) is not None:
-                attempt.request = with_process_id
-                command = await self._prepare(attempt)
-            decision = self._decide(command, attempt)
+                command.request = with_process_id
+                await self._prepare(command)
+            decision = self._decide(command)
             named = self._evidence.named_picture(command)
+            request = command.request
             outcome = await self._approving.approve(
                 command,
                 decision,
                 on_stage,
-                lambda: self._judge_again(attempt.request),
+                lambda: self._judge_again(request),
                 partial(self._evidence.cards.begin, command),
             )
             match outcome:
                 case Edited():
                     return outcome
                 case Denied(error):
-                    return self._refuse(attempt, error)
-                case Approved(command, decision, approval, waited_s):
-                    attempt.stage, attempt.decision = CommandStage.RECORD_INTENT, decision
+                    return self._refuse(command, error)
+                case Approved(allowed, decision, approval, waited_s):
+                    if allowed is not command:
+                        allowed.take_over(command)
+                        command = allowed
+                    command.stage, command.decision = CommandStage.RECORD_INTENT, decision
             approved_at = time.monotonic() - waited_s
             before = await self._evidence.before(command, decision, approval, named, approved_at)
             # A command under a grant may have waited for it, and then for its turn.
             if approval is not None or before or decision.grant:
                 await self._check_still_allowed(command, decision, approval, waited_s)
-            permit = await self._commit(command, decision, attempt)
+            permit = await self._commit(command, decision)
         except QuarterdeckError as error:
-            return self._refuse(attempt, error)
+            return self._refuse(command, error)
         on_stage(Stage.RUNNING, "")
         result = await self._send(command, decision, permit, approval)
         if before:
@@ -333,25 +335,26 @@ class Dispatcher:
             return result
         return await self._evidence.after(command, decision, result)
 
-    async def _judge_again(self, request: CommandRequest) -> tuple[PreparedCommand, Decision]:
+    async def _judge_again(self, request: CommandRequest) -> tuple[DispatchedCommand, Decision]:
         """Run the first four stages again for a waiting request, as for a new one. Nothing is recorded.
 
         Raises:
             QuarterdeckError: the error with which a new request would be refused.
         """
-        command = await self._prepare(Attempt(request, time.perf_counter()))
+        command = DispatchedCommand(request)
+        await self._prepare(command)
         # Cancelled, stopped or disconnected while a schema or a link was read.
         self._check_wanted(request)
         check_bound(command, self._devices.target(request.device))
         return command, self._adjusted(command)
 
     # Stages 1 to 3
-    async def _prepare(self, attempt: Attempt) -> PreparedCommand:
+    async def _prepare(self, command: DispatchedCommand) -> None:
         """Prepare a command for a decision, which has to follow at once: the policy was read in this turn."""
         await self._throttle.take()
         for _ in range(_MOST_BINDINGS):
             overrides = self._policy.overrides
-            command = await self._prepare_once(attempt)
+            await self._prepare_once(command)
             # Once for all commands of a turn: a look at the file costs a tenth of a decision, and lets other
             # threads run. An edit counts for every request that comes after it.
             if self._first_of_turn.is_first():
@@ -359,68 +362,57 @@ class Dispatcher:
             # An operator's entry for a tool in policy.toml is part of the tool's contract.
             if self._policy.overrides is overrides:
                 break
-        return command
 
-    async def _prepare_once(self, attempt: Attempt) -> PreparedCommand:
-        self._check_wanted(attempt.request)
-        bound, call = self._bind(attempt.request)
-        attempt.bound, attempt.stage = bound, CommandStage.VALIDATE
-        call = call or await self.calls.prepare(bound.tool, bound.arguments)
-        attempt.stage = CommandStage.HARDEN
-        undone = None
-        if undoes_a_write(bound.tool):
-            named = await undone_path(
-                self._journal, attempt.request.device, bound.arguments.sent.get(UNDO_ID)
-            )
-            undone = UnknownPath() if named is None else named
-        command = PreparedCommand.of(bound, call, await self._leads(bound, undone), undone)
+    async def _prepare_once(self, command: DispatchedCommand) -> None:
+        self._check_wanted(command.request)
+        self._bind(command)
+        command.stage = CommandStage.VALIDATE
+        command.prepare(await self.calls.prepare(command.tool, command.arguments))
+        command.stage = CommandStage.HARDEN
+        if undoes_a_write(command.tool):
+            undo = command.arguments.sent.get(UNDO_ID)
+            named = await undone_path(self._journal, command.request.device, undo)
+            command.undone = UnknownPath() if named is None else named
+        command.leads = await self._leads(command)
         self._harden(command)
-        return command
 
     # Stage 1
-    def _bind(self, request: CommandRequest) -> tuple[BoundCommand, PreparedCall | None]:
-        """The request bound to the device's present tool, and its prepared call if that is known already."""
+    def _bind(self, command: DispatchedCommand) -> None:
+        """Bind a command to its device's present tool; its arguments are made here, once."""
+        request = command.request
         target = self._devices.target(request.device)
         self._check_exists(request, target)
         tool = tool_of(request, target)
-        # An equal call that was prepared before may show what is secret in this one.
-        marked = any(request.secrets) or request.unquoted
-        call = None if marked else self.calls.known(tool, request.parameters)
-        if call is not None:
-            arguments = call.arguments
-        else:
-            arguments = self.calls.redact(tool, request.parameters, request.secrets.places, request.unquoted)
+        arguments = self.calls.take(tool, request.parameters, request.secrets, request.unquoted)
         if request.said:
             said = self._live_secrets.redact_everywhere(request.said, secrets_in(arguments))
-            request = replace(request, said=said)
-        return bind(request, target, tool, arguments), call
+            command.request = replace(request, said=said)
+        command.bind(target, tool, arguments)
 
     # Stage 3: the checks that depend on more than the arguments
-    def _harden(self, command: PreparedCommand) -> None:
+    def _harden(self, command: DispatchedCommand) -> None:
         check_own_screen(command, self._own_screen)
         folders, leads = command.target.roots, command.leads
         if folders is not None and leads is not None:
-            check_roots(command.tool, command.arguments.sent, Roots(folders, leads))
+            check_roots(command.tool, command.arguments, Roots(folders, leads))
 
     # Stage 4
-    def _decide(self, command: PreparedCommand, attempt: Attempt) -> Decision:
-        attempt.stage = CommandStage.DECIDE
-        decision = self._adjusted(command)
-        attempt.decision = decision
-        attempt.command = command
+    def _decide(self, command: DispatchedCommand) -> Decision:
+        command.stage = CommandStage.DECIDE
+        command.decision = decision = self._adjusted(command)
         if _leads_to_more_entries(decision):
-            self._journal.note_all(_request_entries(attempt))
-            attempt.recorded = True
+            self._journal.note_all(_request_entries(command))
+            command.is_recorded = True
         command.request.on_decided(decision)
         if decision.answer is not Answer.DENY:
-            attempt.stage = CommandStage.APPROVE
+            command.stage = CommandStage.APPROVE
         return decision
 
-    def _adjusted(self, command: PreparedCommand) -> Decision:
+    def _adjusted(self, command: DispatchedCommand) -> Decision:
         decision = self._policy.decide(self._query(command))
         return adjusted(decision, command.request, command.target.device)
 
-    def _query(self, command: PreparedCommand) -> PolicyQuery:
+    def _query(self, command: DispatchedCommand) -> PolicyQuery:
         home = home_of(command.target.shares_disk)
         analysis = command.call.analysis(home) if command.leads is None else None
         return PolicyQuery(
@@ -437,30 +429,31 @@ class Dispatcher:
             undone=command.undone,
         )
 
-    async def _leads(self, bound: BoundCommand, undone: str | None) -> ResolvedPaths | None:
+    async def _leads(self, command: DispatchedCommand) -> ResolvedPaths | None:
         """The present real paths of a command's path arguments; None on a disk that this computer lacks."""
-        arguments = bound.arguments.sent
-        if undone:
-            return await self._follow({"undone": undone}) if bound.target.shares_disk else None
-        if not bound.target.shares_disk or not may_have_paths(bound.tool, arguments):
+        if not command.target.shares_disk:
             return None
-        return await self._follow(arguments)
+        if command.undone:
+            return await self._follow({"undone": command.undone})
+        if not may_have_paths(command.tool, command.arguments):
+            return None
+        return await self._follow(command.arguments.sent)
 
     async def _follow(self, parameters: dict[str, Any]) -> ResolvedPaths:
         paths = list(paths_in(parameters))
         return await self._links.follow([*paths, *self._policy.folders] if paths else ())
 
     async def _check_still_allowed(
-        self, command: PreparedCommand, decision: Decision, approval: Approval | None, waited_s: float
+        self, command: DispatchedCommand, decision: Decision, approval: Approval | None, waited_s: float
     ) -> None:
         # Symlinks may have been changed while the request waited.
-        command = replace(command, leads=await self._leads(command, command.undone))
+        command.leads = await self._leads(command)
         self._policy.refresh()
         now = self._policy.decide(self._query(command))
         check_still_allowed(now, decision, approval, self._policy.problem, waited_s)
 
     # Stage 6
-    async def _commit(self, command: PreparedCommand, decision: Decision, attempt: Attempt) -> Permit:
+    async def _commit(self, command: DispatchedCommand, decision: Decision) -> Permit:
         """Record what is known before sending, and mint the permit to send exactly this command.
 
         An action is sent once its intent is on the disk, and recorded as sent at that moment. All else is
@@ -473,18 +466,18 @@ class Dispatcher:
         self._check_still_sendable(command, decision)
         acts = command.shown.tool_type == "action" or decision.effect is not Effect.OBSERVE
         if acts:
-            entries = [*_request_entries(attempt), intent_entry(command)]
+            entries = [*_request_entries(command), intent_entry(command)]
             # Whether entries that could not be appended are on the disk is not known: not written again.
-            attempt.recorded = True
+            command.is_recorded = True
             await self._journal.append_many(entries)
             await self._throttle.take()
             # Stop or cancel may have arrived during the disk write.
             self._check_wanted(command.request)
-        elif attempt.recorded:
+        elif command.is_recorded:
             await self._journal.noted([intent_entry(command), sent_entry(command)])
         else:
             await self._journal.noted([asked_and_sent_entry(command, decision)])
-            attempt.recorded = True
+            command.is_recorded = True
 
         def before_sending() -> None:
             self._check_still_sendable(command, decision)
@@ -493,7 +486,7 @@ class Dispatcher:
 
         return self._mint.mint(command.shown, command.call, before_sending)
 
-    def _check_still_sendable(self, command: PreparedCommand, decision: Decision) -> None:
+    def _check_still_sendable(self, command: DispatchedCommand, decision: Decision) -> None:
         """The last check, made again at the moment of sending: nothing can change while it runs.
 
         Raises:
@@ -509,7 +502,7 @@ class Dispatcher:
 
     # Stages 7 and 8
     async def _send(
-        self, command: PreparedCommand, decision: Decision, permit: Permit, approval: Approval | None
+        self, command: DispatchedCommand, decision: Decision, permit: Permit, approval: Approval | None
     ) -> CommandResult:
         request, shown = command.request, command.shown
         # The device may have reconnected while the request waited: use its present link.
@@ -547,7 +540,7 @@ class Dispatcher:
         return result
 
     async def _observe(
-        self, command: PreparedCommand, decision: Decision, answer: Result, took: float
+        self, command: DispatchedCommand, decision: Decision, answer: Result, took: float
     ) -> CommandResult:
         shown, device = command.shown, command.target.device
         redaction = self._redaction(command)
@@ -574,7 +567,7 @@ class Dispatcher:
         return _with_notes(result, redaction, notes)
 
     def _unanswered(
-        self, command: PreparedCommand, decision: Decision, error: QuarterdeckError, started: float
+        self, command: DispatchedCommand, decision: Decision, error: QuarterdeckError, started: float
     ) -> CommandResult:
         shown = command.shown
         # The error may quote text from the device.
@@ -586,13 +579,13 @@ class Dispatcher:
             return not_sent(shown, decision, error, _ms(started))
         return not_answered(shown, decision, error, _ms(started))
 
-    def _redaction(self, command: PreparedCommand) -> Redaction:
+    def _redaction(self, command: DispatchedCommand) -> Redaction:
         request = command.request
         return self._live_secrets.redaction(request.device, request.run, _secrets_of(command))
 
     # Stage 9
     async def _record_outcome(
-        self, command: PreparedCommand, decision: Decision, result: CommandResult
+        self, command: DispatchedCommand, decision: Decision, result: CommandResult
     ) -> CommandResult:
         """Record the outcome; while the journal cannot be written it waits, and nothing new is sent."""
         try:
@@ -604,27 +597,27 @@ class Dispatcher:
         self._report_unknown(command, result)
         return result
 
-    def _report_unknown(self, command: PreparedCommand, result: CommandResult) -> None:
+    def _report_unknown(self, command: DispatchedCommand, result: CommandResult) -> None:
         if result.verdict is Verdict.UNKNOWN and command.request.purpose is not Purpose.LIVE_VIEW:
             self._on_unknown(result.device, result.call_id)
 
-    def _refuse(self, attempt: Attempt, error: QuarterdeckError) -> CommandResult:
-        request, bound = attempt.request, attempt.bound
-        error = self._without_secrets(error, bound) if bound is not None else error
-        shown = bound.shown if bound is not None else unbound(request)
-        result = not_sent(shown, attempt.decision, error, attempt.took_ms, attempt.stage)
+    def _refuse(self, command: DispatchedCommand, error: QuarterdeckError) -> CommandResult:
+        error = self._without_secrets(error, command) if command.is_bound else error
+        shown = command.shown if command.is_bound else unbound(command.request)
+        result = not_sent(shown, command.decision, error, command.took_ms, command.stage)
         if isinstance(error, StaleTargetError):
             result = result.model_copy(update={"evidence": error.evidence})
-        entries = [*_request_entries(attempt), refused_entry(request, bound, result)]
+        entries = [*_request_entries(command), refused_entry(command, result)]
         try:
             self._journal.note_all(entries)
         except JournalUnavailable as unavailable:
-            return not_sent(shown, attempt.decision, unavailable, attempt.took_ms, attempt.stage)
+            return not_sent(shown, command.decision, unavailable, command.took_ms, command.stage)
         return result
 
-    def _without_secrets(self, error: QuarterdeckError, bound: BoundCommand) -> QuarterdeckError:
+    def _without_secrets(self, error: QuarterdeckError, command: DispatchedCommand) -> QuarterdeckError:
         """The error without the secrets of the arguments: it may quote one, such as where a path leads."""
-        secrets = tuple(secrets_in(bound.arguments)) if bound.arguments.openings else ()
+        arguments = command.arguments
+        secrets = tuple(secrets_in(arguments)) if arguments.openings else ()
         return _redacted(error, self._live_secrets.redaction("", None, secrets)) if secrets else error
 
     def _check_wanted(self, request: CommandRequest) -> None:
@@ -649,11 +642,11 @@ class Dispatcher:
             raise BadInput(no_device(request.device), ErrorCode.UNKNOWN_DEVICE)
 
 
-def _request_entries(attempt: Attempt) -> list[NewEntry]:
+def _request_entries(command: DispatchedCommand) -> list[NewEntry]:
     """The entries of the request and of the decision; none before there is a decision, or if written."""
-    if attempt.command is None or attempt.decision is None or attempt.recorded:
+    if command.decision is None or command.is_recorded:
         return []
-    return [prepared_entry(attempt.command), decided_entry(attempt.command, attempt.decision)]
+    return [prepared_entry(command), decided_entry(command, command.decision)]
 
 
 def _leads_to_more_entries(decision: Decision) -> bool:
@@ -661,7 +654,7 @@ def _leads_to_more_entries(decision: Decision) -> bool:
     return bool(decision.answer is Answer.ASK or decision.grant or Moment.BEFORE in decision.evidence)
 
 
-def _secrets_of(command: PreparedCommand) -> tuple[str, ...]:
+def _secrets_of(command: DispatchedCommand) -> tuple[str, ...]:
     """The secrets in a command's arguments, and those that its caller knows of."""
     known = command.request.secrets.values
     if not known and not command.arguments.openings:

@@ -20,7 +20,7 @@ from core.audit.events import (
 from core.canonical_json import Encoded
 from core.commands.request import CommandRequest, Purpose
 from core.commands.results import NOT_WRITTEN, Basis, CommandResult
-from core.dispatch.command import BoundCommand, PreparedCommand
+from core.dispatch.command import DispatchedCommand
 from core.policy.models import Decision
 from core.statements import ApprovalProof, Request
 
@@ -57,7 +57,7 @@ def command_entry(
     )
 
 
-def prepared_entry(command: PreparedCommand) -> NewEntry:
+def prepared_entry(command: DispatchedCommand) -> NewEntry:
     """The entry that a command was bound to a contract; it is redacted."""
     request, shown = command.request, command.shown
     event = CommandPrepared(
@@ -73,7 +73,7 @@ def prepared_entry(command: PreparedCommand) -> NewEntry:
     return command_entry(request, event, request.actor, {"parameters": command.call.shown_json})
 
 
-def asked_and_sent_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
+def asked_and_sent_entry(command: DispatchedCommand, decision: Decision) -> NewEntry:
     """The one entry of a command that is sent without more ado: its request and the decision with it."""
     request, shown, device = command.request, command.shown, command.target.device
     event = CommandSent(
@@ -91,42 +91,43 @@ def asked_and_sent_entry(command: PreparedCommand, decision: Decision) -> NewEnt
     return command_entry(request, event, request.actor, parts)
 
 
-def decided_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
+def decided_entry(command: DispatchedCommand, decision: Decision) -> NewEntry:
     """The entry with the policy's decision, and the device facts behind it that no other entry has."""
     device = command.target.device
     event = CommandDecided(decision={}, tags=device.tags, production=device.production)
     return command_entry(command.request, event, "policy", {"decision": decision.encoded})
 
 
-def intent_entry(command: PreparedCommand) -> NewEntry:
+def intent_entry(command: DispatchedCommand) -> NewEntry:
     """The entry that a command is about to be sent."""
     intent = IntentRecorded(digest=command.shown.digest, contract=command.shown.contract)
     return command_entry(command.request, intent, "service")
 
 
-def sent_entry(command: PreparedCommand) -> NewEntry:
+def sent_entry(command: DispatchedCommand) -> NewEntry:
     """The entry that a command is sent whose request and decision have entries of their own."""
     sent = CommandSent(digest=command.shown.digest, contract=command.shown.contract)
     return command_entry(command.request, sent, "service")
 
 
-def refused_entry(request: CommandRequest, bound: BoundCommand | None, result: CommandResult) -> NewEntry:
-    """The entry that a command ended before it was sent; `bound` is None if it could not be bound."""
+def refused_entry(command: DispatchedCommand, result: CommandResult) -> NewEntry:
+    """The entry that a command ended before it was sent, perhaps before it was bound."""
+    request = command.request
     event = CommandRefused(
         result=result.model_dump(mode="json", exclude=set(NOT_WRITTEN)),
-        parameters=bound.shown.parameters if bound else sketch(request.parameters),
+        parameters=command.shown.parameters if command.is_bound else sketch(request.parameters),
     )
     return command_entry(
         request,
         event,
-        request.actor if bound is None else "policy",
+        "policy" if command.is_bound else request.actor,
         status=result.status.value,
         verdict=result.verdict.value,
         blobs=[evidence.blob for evidence in result.evidence],
     )
 
 
-def approval_proof(command: PreparedCommand, approval: Approval | None) -> dict[str, Any] | None:
+def approval_proof(command: DispatchedCommand, approval: Approval | None) -> dict[str, Any] | None:
     """The proof for a command: operators' signatures for the device to check; None without an approval."""
     if approval is None:
         return None
@@ -143,7 +144,7 @@ def approval_proof(command: PreparedCommand, approval: Approval | None) -> dict[
     return proof.model_dump(mode="json", exclude=None if openings else {"secrets"})
 
 
-def outcome_entry(command: PreparedCommand, result: CommandResult) -> NewEntry:
+def outcome_entry(command: DispatchedCommand, result: CommandResult) -> NewEntry:
     """The entry with the outcome of a command that was sent."""
     return command_entry(
         command.request,

@@ -14,7 +14,7 @@ from core.commands.request import Purpose
 from core.commands.results import CommandResult, Evidence
 from core.controls import Node
 from core.dispatch.card_views import LAST_LOOK_S, CardView, CardViews
-from core.dispatch.command import PreparedCommand
+from core.dispatch.command import DispatchedCommand
 from core.dispatch.interfaces import Recorder
 from core.dispatch.screen_reads import (
     Dispatch,
@@ -59,16 +59,16 @@ class EvidenceTaker:
         self.pictures = ScreenshotCache()
         self.cards = CardViews(dispatch, journal, self.pictures)
 
-    def named_picture(self, command: PreparedCommand) -> Screenshot | None:
+    def named_picture(self, command: DispatchedCommand) -> Screenshot | None:
         """The picture that a click at a point names; None for other commands, and if it is not known."""
         request = command.request
         if not targets_point(command.tool.tool_name):
             return None
-        return self.pictures.by_observation(request.device, request.parameters.get("observation"))
+        return self.pictures.by_observation(request.device, command.arguments.sent.get("observation"))
 
     async def before(
         self,
-        command: PreparedCommand,
+        command: DispatchedCommand,
         decision: Decision,
         approval: Approval | None,
         named: Screenshot | None,
@@ -95,7 +95,7 @@ class EvidenceTaker:
             except QuarterdeckError as error:
                 raise _unfit(error, _wanting(decision, Moment.BEFORE)) from error
             demanded.append(keep_picture(self._journal, command, taken, "before"))
-        if approval is None or not has_screen_target(tool, request.parameters):
+        if approval is None or not has_screen_target(tool, command.arguments.sent):
             return demanded
         card, was_there = await self.cards.approved(command, approved_at)
         # A read that ended after the approval and a moment ago is the last look before sending.
@@ -108,7 +108,7 @@ class EvidenceTaker:
         return demanded
 
     async def after(
-        self, command: PreparedCommand, decision: Decision, result: CommandResult
+        self, command: DispatchedCommand, decision: Decision, result: CommandResult
     ) -> CommandResult:
         """The result with a picture taken after the command; a failed picture is recorded as missing."""
         if Moment.AFTER not in decision.evidence or command.request.purpose is Purpose.EVIDENCE:
@@ -122,12 +122,12 @@ class EvidenceTaker:
             return result.not_seen_after(error.message)
 
     async def _check_point(
-        self, command: PreparedCommand, named: Screenshot | None, now: Screenshot | None
+        self, command: DispatchedCommand, named: Screenshot | None, now: Screenshot | None
     ) -> None:
         """Compare the place of a click with the picture that it names; `now` if there is a last look."""
         request = command.request
         if named is None:
-            if "observation" not in request.parameters:
+            if "observation" not in command.arguments.sent:
                 return
             # Otherwise an agent could take so many pictures that the named one is evicted, and skip the
             # comparison.
@@ -135,12 +135,12 @@ class EvidenceTaker:
             raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
         try:
             now = now or await self._reads.picture(request, named.parameters)
-            place = _around(request.parameters)
+            place = _around(command.arguments.sent)
         except QuarterdeckError as error:
             raise _unseen(command, error) from error
         await self._compare(command, named, now, place)
 
-    async def _check_control(self, command: PreparedCommand, card: CardView, is_last: bool) -> None:
+    async def _check_control(self, command: DispatchedCommand, card: CardView, is_last: bool) -> None:
         """Check that the control is the one on the card, and looks as it did there.
 
         A request that was approved before its card had a picture was approved by its words alone. The read
@@ -168,7 +168,7 @@ class EvidenceTaker:
         await self._compare(command, card.picture, now, place)
 
     async def _compare(
-        self, command: PreparedCommand, card: Screenshot, now: Screenshot, place: Region
+        self, command: DispatchedCommand, card: Screenshot, now: Screenshot, place: Region
     ) -> None:
         try:
             found = await compared(self._journal, card, now, place)
@@ -186,28 +186,28 @@ class EvidenceTaker:
             why=found.why,
         )
         shown = [] if card.evidence is None else [card.evidence.model_copy(update={"what": "on the card"})]
-        target = target_text(command.tool.tool_name, command.request.parameters)
+        target = target_text(command.tool.tool_name, command.arguments.sent)
         raise StaleTargetError(
             f"{target} does not look as it did on the card: {found.why}. Nothing was sent.",
             ErrorCode.STALE_OBSERVATION,
             [*shown, kept],
         )
 
-    async def _control(self, command: PreparedCommand) -> Node | None:
+    async def _control(self, command: DispatchedCommand) -> Node | None:
         """The control that the command means now; None if the device cannot report positions.
 
         Raises:
             QuarterdeckError: the control cannot be determined now.
         """
         try:
-            return the_one(await self._reads.tree(command), command.request)
+            return the_one(await self._reads.tree(command), command)
         except QuarterdeckError as error:
             if error.code in _BY_WILL or tells_where(command):
                 raise
             return None
 
 
-def _check_found(command: PreparedCommand, card: CardView, picture: Screenshot) -> None:
+def _check_found(command: DispatchedCommand, card: CardView, picture: Screenshot) -> None:
     """Check that a view has found the control and its place, where the device's tools can tell them.
 
     Raises:
@@ -231,11 +231,11 @@ def _check_same(card: Node | None, now: Node) -> None:
         raise BadInput(f"it was the {card.role} {card.name!r} and is the {now.role} {now.name!r}.")
 
 
-def _unseen(command: PreparedCommand, error: QuarterdeckError) -> QuarterdeckError:
+def _unseen(command: DispatchedCommand, error: QuarterdeckError) -> QuarterdeckError:
     """The error for a target of which it cannot be seen whether it has changed."""
     if error.code in _BY_WILL:
         return Refused(error.message, error.code)
-    target = target_text(command.tool.tool_name, command.request.parameters)
+    target = target_text(command.tool.tool_name, command.arguments.sent)
     words = f"Whether {target} is still as it was on the card cannot be seen: {error.message}"
     return StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
 

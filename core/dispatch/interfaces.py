@@ -26,6 +26,10 @@ class Devices(Protocol):
         """A tool as the device defines it, even if its contract changed; raises `BadInput` like `target`."""
         ...
 
+    def common(self, tool: str, devices: list[str]) -> Tool | None:
+        """A tool as all these devices define it now; None if one lacks it, or defines it otherwise."""
+        ...
+
     async def schemas_of(self, tool: str, devices: list[str]) -> list[Any]:
         """The known input schemas of a tool of this name, without duplicates.
 

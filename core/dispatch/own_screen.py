@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from core.controls import programs_named
-from core.dispatch.command import PreparedCommand
+from core.dispatch.command import DispatchedCommand
 from core.errors import Refused
 from core.models.tool_names import CLOSE_APPLICATION
 from core.next_steps import CLOSES_THE_CONSOLE, FOR_A_PERSON_HERE
@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"_\d+$")
 _OUR_PROGRAMS = ("core.service", "core.device", "app.main", "quarterdeck")
 
 
-def check_own_screen(command: PreparedCommand, allowed: bool) -> None:
+def check_own_screen(command: DispatchedCommand, allowed: bool) -> None:
     """Refuse a command that would act on the operator's own screen, unless `allowed` by settings.toml.
 
     Raises:
@@ -71,7 +71,7 @@ def check_own_screen(command: PreparedCommand, allowed: bool) -> None:
             f"So it is refused. For tests, {SETTING} = true in settings.toml allows it.",
             next_step=FOR_A_PERSON_HERE.person,
         )
-    if tool == CLOSE_APPLICATION and _closes_us(command.request.parameters):
+    if tool == CLOSE_APPLICATION and _closes_us(command.arguments.sent):
         raise Refused(
             f"{tool} would close this console itself, where its operators answer.",
             next_step=CLOSES_THE_CONSOLE.person,

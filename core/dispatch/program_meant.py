@@ -14,7 +14,7 @@ from typing import Any
 from core.commands.request import CommandRequest, Purpose
 from core.commands.results import CommandResult
 from core.controls import program_of, program_text, several_programs
-from core.dispatch.command import PreparedCommand
+from core.dispatch.command import DispatchedCommand
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.models.tool_names import CLOSE_APPLICATION, LIST_PROCESSES
 from core.models.tools import BUILT_IN_NAMESPACE, Tool
@@ -27,7 +27,7 @@ LOOK_TIMEOUT = 20.0
 Dispatch = Callable[[CommandRequest], Awaitable[CommandResult]]
 
 
-async def with_process(command: PreparedCommand, dispatch: Dispatch) -> CommandRequest | None:
+async def with_process(command: DispatchedCommand, dispatch: Dispatch) -> CommandRequest | None:
     """The request with the id of the process that it means; None if it needs none.
 
     The look is a read of the same actor, judged like any other; it never waits for an operator.
@@ -71,7 +71,7 @@ async def with_process(command: PreparedCommand, dispatch: Dispatch) -> CommandR
     return replace(request, parameters={**request.parameters, "pid": pids[0]})
 
 
-def _only_name(command: PreparedCommand) -> str | None:
+def _only_name(command: DispatchedCommand) -> str | None:
     """The program's name, if the call names a program of our own device client by that alone."""
     tool = command.tool
     if tool.tool_name != CLOSE_APPLICATION or tool.namespace != BUILT_IN_NAMESPACE:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.commands.arguments import Arguments, seal
+from core.canonical_json import encoded
+from core.commands.arguments import Arguments, WalkedArguments, seal, walked
 from core.commitments import (
     LONGEST_NAME,
     MOST_SECRETS,
@@ -65,24 +66,25 @@ class Redactor:
     def redact(
         self,
         tool_name: str,
-        parameters: dict[str, Any],
+        given: dict[str, Any] | WalkedArguments,
         schemas: Sequence[Any],
         declared: Places = NO_PLACES,
         unquoted: Places = NO_PLACES,
     ) -> Arguments:
-        """Copy arguments twice: unchanged, and with each secret replaced by its commitment.
+        """Arguments as they are sent, and as they are shown: with each secret replaced by its commitment.
 
         A value is secret if any of the schemas marks it, or if a name on its path is a secret name. What a
         caller declares secret is replaced where it stands: the text around it stays readable.
 
         Raises:
-            BadInput: a secret has no canonical form, there are too many of them, or a declared place is not
-                in the arguments.
+            BadInput: the arguments are too large or have no canonical form, they hold too many secrets, or a
+                declared place is not in them.
         """
-        paths = secrets.secret_paths(parameters, schemas, self._names)
+        arguments = given if isinstance(given, WalkedArguments) else walked(given)
+        paths = secrets.secret_paths(arguments.sent, schemas, self._names)
         spans: dict[secrets.Path, list[Span]] = {}
         if declared:
-            wholly, spans = _declared(parameters, declared)
+            wholly, spans = _declared(arguments.sent, declared)
             paths = _outermost([*paths, *wholly])
             spans = {path: ranges for path, ranges in spans.items() if not _is_inside(path, paths)}
         if len(paths) + sum(map(len, spans.values())) > MOST_SECRETS:
@@ -91,9 +93,7 @@ class Redactor:
             isinstance(step, str) and len(step) > LONGEST_NAME for path in [*paths, *spans] for step in path
         ):
             raise BadInput("The name of a secret argument is too long.", ErrorCode.TOO_LARGE)
-        # Copies, because the caller may still change the original objects and lists.
-        sent = mapped(parameters)
-        shown = mapped(parameters) if paths or spans else sent
+        shown = mapped(arguments.sent) if paths or spans else arguments.sent
         openings = []
         for path in paths:
             holder = _holder(shown, path)
@@ -110,7 +110,14 @@ class Redactor:
                 for span, salt in zip(ranges, salts, strict=True)
             ]
         marks = tuple((path, span) for path, ranges in unquoted.items() for span in ranges)
-        return seal(Arguments, sent=sent, shown=shown, openings=tuple(openings), unquoted=marks)
+        return seal(
+            Arguments,
+            arguments,
+            shown=shown,
+            shown_json=encoded(shown) if openings else arguments.sent_json,
+            openings=tuple(openings),
+            unquoted=marks,
+        )
 
     def redact_named(self, values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
         """A copy of named values, with those of these names replaced by commitments."""

@@ -14,7 +14,7 @@ from core.audit.events import EvidenceTaken
 from core.commands.request import CommandRequest, Purpose
 from core.commands.results import CommandResult, Evidence
 from core.controls import SHOWING, Node, is_complete, meant, search_for
-from core.dispatch.command import PreparedCommand
+from core.dispatch.command import DispatchedCommand
 from core.dispatch.entries import command_entry
 from core.dispatch.interfaces import Recorder
 from core.dispatch.stale_target import Freshness, Screenshot, compare, screenshot_in
@@ -50,7 +50,7 @@ class ScreenReads:
             raise QuarterdeckError(f"{request.device} sent no picture.", ErrorCode.BAD_RESULT)
         return seen
 
-    async def tree(self, command: PreparedCommand, cancelled: Callable[[], bool] | None = None) -> Any:
+    async def tree(self, command: DispatchedCommand, cancelled: Callable[[], bool] | None = None) -> Any:
         """The controls among which the target of a command is, for `the_one`.
 
         Raises:
@@ -82,7 +82,7 @@ class ScreenReads:
         )
 
 
-def search_of(command: PreparedCommand) -> dict[str, Any]:
+def search_of(command: DispatchedCommand) -> dict[str, Any]:
     """The arguments of the call that finds a command's target, as the device's own `get_ui_tree` takes them.
 
     Raises:
@@ -91,7 +91,7 @@ def search_of(command: PreparedCommand) -> dict[str, Any]:
     tree = command.target.tools.get(UI_TREE)
     schema = tree.input_schema if tree is not None else {}
     properties = schema.get("properties")
-    return search_for(command.request.parameters, properties if isinstance(properties, dict) else {})
+    return search_for(command.arguments.sent, properties if isinstance(properties, dict) else {})
 
 
 async def compared(journal: Recorder, card: Screenshot, now: Screenshot, region: Region) -> Freshness:
@@ -106,24 +106,24 @@ async def compared(journal: Recorder, card: Screenshot, now: Screenshot, region:
     return await asyncio.to_thread(compare, old, new, region, now.scale)
 
 
-def the_one(tree: Any, request: CommandRequest) -> Node:
-    """The only control that fits a request, in the result of its search.
+def the_one(tree: Any, command: DispatchedCommand) -> Node:
+    """The only control that fits a command, in the result of its search.
 
     Raises:
         BadInput: none fits, or several do.
     """
-    fit = meant(tree, request.parameters)
+    fit = meant(tree, command.arguments.sent)
     cut = "" if is_complete(tree) else ", of those that could be read"
     if len(fit) != 1:
         count = f"{len(fit)} controls fit" if fit else "no control fits"
         raise BadInput(f"{count} it now{cut}.")
-    if cut and request.parameters.get("control_id") is None and SHOWING not in fit[0].states:
+    if cut and command.arguments.sent.get("control_id") is None and SHOWING not in fit[0].states:
         # The device would press a showing control instead, which may be among those not read here.
         raise BadInput(f"no control that is showing fits it now{cut}.")
     return fit[0]
 
 
-def tells_where(command: PreparedCommand) -> bool:
+def tells_where(command: DispatchedCommand) -> bool:
     """Whether the device's own tools report control positions, so that the card can mark the target.
 
     Only then is a comparison promised, and a control that is not found at sending stops the command. A
@@ -134,7 +134,7 @@ def tells_where(command: PreparedCommand) -> bool:
 
 
 def keep_picture(
-    journal: Recorder, command: PreparedCommand, seen: Screenshot, moment: str, **more: Any
+    journal: Recorder, command: DispatchedCommand, seen: Screenshot, moment: str, **more: Any
 ) -> Evidence:
     """Tie a picture to its command, and record that.
 
@@ -148,7 +148,7 @@ def keep_picture(
     return kept
 
 
-def keep_missing(journal: Recorder, command: PreparedCommand, moment: str, why: str) -> None:
+def keep_missing(journal: Recorder, command: DispatchedCommand, moment: str, why: str) -> None:
     """Record that no picture could be taken at this moment of a command."""
     event = EvidenceTaken(moment=moment, digest=command.shown.digest, missing=why)
     journal.note_late([command_entry(command.request, event, "service")])

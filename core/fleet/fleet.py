@@ -191,6 +191,17 @@ class Fleet:
         """See `core.dispatch.interfaces.Devices`."""
         return self._addressed(device).tools.get(tool)
 
+    def common(self, tool: str, devices: list[str]) -> Tool | None:
+        """See `core.dispatch.interfaces.Devices`."""
+        first: Tool | None = None
+        for name in devices:
+            record = self._records.get(name)
+            offered = record.tools.get(tool) if record is not None else None
+            if offered is None or (first is not None and offered.contract.digest != first.contract.digest):
+                return None
+            first = first or offered
+        return first
+
     async def schemas_of(self, tool: str, devices: list[str]) -> list[Any]:
         """See `core.dispatch.interfaces.Devices`."""
         known: dict[str, Any] = {}

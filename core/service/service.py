@@ -572,5 +572,5 @@ class Service:
             self.progress.ended(cell)
             self.garbage.result_came()
         if self.hub:
-            # Now, not when the client takes the event: by then the run may have left the value to the journal.
+            # Now, not when a client takes it: by then the run may have left the value to the journal.
             self.hub.publish(CellChanged(cell=cell.model()))

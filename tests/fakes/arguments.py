@@ -41,7 +41,7 @@ def checked(parameters: dict[str, Any], tool: Tool | None = None) -> PreparedCal
     """A call that passed the first three stages."""
     offered = tool or tool_of()
     preparer = CallPreparer(None, Redactor(b"x" * 32))  # type: ignore[arg-type]  # no device is asked for its tools
-    return preparer.prepare_at_once(offered, preparer.redact(offered, parameters))
+    return preparer.prepare_at_once(offered, preparer.take(offered, parameters))
 
 
 def masked(parameters: dict[str, Any], *schemas: Any, salt: bytes = b"x" * 32) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import RunState
 from core.commands.request import CommandRequest
 from core.commands.results import CommandResult
-from core.dispatch.command import PreparedCommand
+from core.dispatch.command import DispatchedCommand
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint
@@ -299,10 +298,10 @@ class TestJudgedAsNew:
             tasks, approvals = await waiting(rig, LINES[:2])
             judge = rig.dispatcher._judge_again
 
-            async def shown_otherwise(request: CommandRequest) -> tuple[PreparedCommand, Decision]:
+            async def shown_otherwise(request: CommandRequest) -> tuple[DispatchedCommand, Decision]:
                 command, decision = await judge(request)
-                shown = command.shown.model_copy(update={"digest": "0" * 64})
-                return replace(command, shown=shown), decision
+                command.shown = command.shown.model_copy(update={"digest": "0" * 64})
+                return command, decision
 
             rig.dispatcher._judge_again = shown_otherwise  # type: ignore[method-assign]
             given = await grant(rig, approvals[0], **ANY_COMMAND)

@@ -162,7 +162,7 @@ def arguments(**parameters: Any) -> Arguments:
 
 class TestMemory:
     def remembered(self, memory: LiveSecrets, device: str, run: str | None, **parameters: Any) -> None:
-        given = checked(parameters, tool_of("t", {"type": "object"})).arguments
+        given = checked(parameters, tool_of("t", {"type": "object"}))
         memory.remember(device, run, secrets_in(given))
 
     def test_every_text_and_number_in_a_secret_counts_and_nothing_else(self) -> None:

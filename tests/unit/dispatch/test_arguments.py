@@ -11,12 +11,12 @@ import pytest
 
 from core.aip.messages import Command
 from core.audit.entries import Kind
-from core.commands.arguments import Arguments, PreparedCall, seal
+from core.commands.arguments import Arguments, PreparedCall, WalkedArguments, seal, walked
 from core.commands.channel import LocalCommandDispatcher
 from core.commands.permit import PermitMint, PermittedCommand
 from core.commands.request import CommandRequest
 from core.commitments import MOST_SECRETS, as_shown
-from core.dispatch.command import PreparedCommand, bind
+from core.dispatch.command import DispatchedCommand
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
@@ -32,7 +32,7 @@ STAND_IN = {"$secret": "ab" * 32}
 
 
 class TestSealed:
-    @pytest.mark.parametrize("kind", [Arguments, PreparedCall])
+    @pytest.mark.parametrize("kind", [WalkedArguments, Arguments, PreparedCall])
     def test_nothing_but_the_checks_makes_such_a_value(self, kind: type) -> None:
         with pytest.raises(TypeError):
             kind()
@@ -41,7 +41,7 @@ class TestSealed:
 
     def test_no_value_is_changed_afterwards(self) -> None:
         arguments = checked({"command": "true"})
-        for name in PreparedCall.__slots__:
+        for name in (*PreparedCall.__slots__, *Arguments.__slots__, *WalkedArguments.__slots__):
             with pytest.raises(AttributeError):
                 setattr(arguments, name, {})
         with pytest.raises(AttributeError):
@@ -51,7 +51,7 @@ class TestSealed:
         with pytest.raises(KeyError):
             seal(Arguments, sent={}, shown={})
         with pytest.raises(TypeError):
-            seal(Arguments, sent={}, shown={}, openings=(), unquoted=(), checked=True)
+            seal(Arguments, walked({}), shown={}, shown_json=None, openings=(), unquoted=(), checked=True)
 
     def test_arguments_are_used_for_the_contract_and_the_request_that_they_were_checked_for(self) -> None:
         tool = tool_of()
@@ -59,12 +59,29 @@ class TestSealed:
         target: Any = None
         order = CommandRequest(DEVICE, "shell_execute", {}, "operator:anna")
         call = checked({"command": "true"}, tool)
-        for bound in (
-            bind(order, target, other, call.arguments),
-            bind(order, target, tool, checked({"command": "false"}, tool).arguments),
-        ):
+        for offered, arguments in ((other, call), (tool, checked({"command": "false"}, tool))):
+            command = DispatchedCommand(order)
+            command.bind(target, offered, arguments)
             with pytest.raises(Refused):
-                PreparedCommand.of(bound, call, None)
+                command.prepare(call)
+
+    def test_the_text_of_a_command_on_its_way_quotes_none_of_its_arguments(self) -> None:
+        tool = tool_of("log_in", {"type": "object", "properties": {"word": SECRET}})
+        command = DispatchedCommand(CommandRequest(DEVICE, "log_in", {"word": SAID}, "operator:anna"))
+        assert SAID not in f"{command!r} {command}"
+        command.bind(None, tool, checked({"word": SAID}, tool))  # type: ignore[arg-type]  # the target is not asked
+        assert SAID not in f"{command!r} {command} {command.arguments!r} {command.shown!r}"
+
+    def test_arguments_that_were_not_checked_or_for_another_contract_are_not_sent(self) -> None:
+        tool = tool_of()
+        other = tool.model_copy(update={"contract": tool.contract.model_copy(update={"digest": "d" * 64})})
+        target: Any = None
+        unchecked = Redactor(b"x" * 32).redact("shell_execute", {"command": "true"}, [])
+        for offered, arguments in ((tool, unchecked), (other, checked({"command": "true"}, tool))):
+            command = DispatchedCommand(CommandRequest(DEVICE, "shell_execute", {}, "operator:anna"))
+            command.bind(target, offered, arguments)
+            with pytest.raises(Refused, match="not what is requested"):
+                _ = command.call
 
 
 NESTED: list[dict[str, Any]] = [
@@ -187,7 +204,9 @@ class TestPayload:
         tool = tool_of("log_in", {"type": "object", "properties": {"word": SECRET}})
         call = checked({"word": SAID}, tool)
         order = CommandRequest("bench", "log_in", {}, "operator:anna")
-        request = bind(order, None, tool, call.arguments).shown  # type: ignore[arg-type]  # the target is not asked
+        bound = DispatchedCommand(order)
+        bound.bind(None, tool, call)  # type: ignore[arg-type]  # the target is not asked
+        request = bound.shown
         mint, tools = PermitMint(), ScriptedTools()
         permit = mint.mint(request, call, lambda: None)
         command = PermittedCommand.of(request, call, permit, None)
@@ -211,6 +230,25 @@ class TestPayload:
             await rig.approvals.decide(yes(rig.key, waiting))
             assert (await task).error is None
             assert [one.parameters for one in rig.tools.seen] == [was]
+
+    async def test_what_is_changed_deep_inside_after_it_was_judged_does_not_leave(self) -> None:
+        tool = tool_of("log_in", {"type": "object"})
+        call = checked({"many": [{"a": "b"}], "more": {"c": ["d"]}}, tool)
+        bound = DispatchedCommand(CommandRequest("bench", "log_in", {}, "operator:anna"))
+        bound.bind(None, tool, call)  # type: ignore[arg-type]  # the target is not asked
+        mint, tools = PermitMint(), ScriptedTools()
+        permit = mint.mint(bound.shown, bound.call, lambda: None)
+        command = PermittedCommand.of(bound.shown, bound.call, permit, None)
+        assert command.parameters is not None
+        command.parameters["many"][0]["a"] = "eve"
+        with pytest.raises(Refused, match="not the one"):
+            await LocalCommandDispatcher("bench", tools, mint).execute_commands([command], 1.0)
+        assert tools.seen == []
+        # What was judged is not what was changed: the next command has it as it was.
+        permit = mint.mint(bound.shown, bound.call, lambda: None)
+        command = PermittedCommand.of(bound.shown, bound.call, permit, None)
+        await LocalCommandDispatcher("bench", tools, mint).execute_commands([command], 1.0)
+        assert [one.parameters for one in tools.seen] == [{"many": [{"a": "b"}], "more": {"c": ["d"]}}]
 
     async def test_a_tool_in_this_process_that_changes_its_arguments_changes_no_later_call(
         self, home: Home

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from core.audit.entries import Kind
-from core.canonical_json import flat_key
 from core.commands import arguments
+from core.commands.arguments import PreparedCall, walked
 from core.commands.request import CommandRequest
-from core.errors import ErrorCode
+from core.dispatch.call_preparer import CallPreparer
+from core.dispatch.redaction import Redactor
+from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.models.devices import Health
 from core.models.tools import Tool
 from core.schema_forms.validator import ThreadedValidator
+from tests.fakes.arguments import tool_of
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
 
 READ = {"info_type": "memory"}
@@ -126,7 +129,7 @@ async def test_a_secret_is_masked_every_time(home: Home) -> None:
         assert "correct horse" not in str(prepared)
 
 
-def test_values_that_are_not_the_same_have_different_keys() -> None:
+def test_values_that_are_not_the_same_have_different_digests() -> None:
     values: list[Any] = [
         1,
         "1",
@@ -145,18 +148,27 @@ def test_values_that_are_not_the_same_have_different_keys() -> None:
         "\u00e9",
         "e\u0301",
     ]
-    keys = [flat_key({name: value}) for name in ("a", "b") for value in values]
-    assert None not in keys
-    assert len(set(keys)) == len(keys)
+    found = [walked({name: value}) for name in ("a", "b") for value in values]
+    assert all(one.is_exact for one in found)
+    assert len({one.digest for one in found}) == len(found)
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [{"a": []}, {"a": {}}, {"a": 1.0}, {"a": 1e300}, {"a": 2**64}, {"a": float("nan")}, {1: "a"},
-     {"\u00e9": 1}, {"a": "\ud800"}, {"a": "x" * 5000}, {"a": b"x"}, {"a": (1,)}],
-)  # fmt: skip
-def test_what_is_nested_long_or_unusual_has_none(odd: dict[Any, Any]) -> None:
-    assert flat_key(odd) is None
+@pytest.mark.parametrize("odd", [{"a": 1.0}, {"a": 1e300}, {"a": [-0.0]}, {"a": "x" * 5000}])
+def test_what_is_large_or_shares_its_digest_with_other_values_is_checked_each_time(
+    odd: dict[str, Any],
+) -> None:
+    tool = tool_of()
+    preparer = CallPreparer(None, Redactor(b"x" * 32))  # type: ignore[arg-type]  # no device is asked for its tools
+    for _ in range(2):
+        arguments = preparer.take(tool, odd)
+        assert not isinstance(arguments, PreparedCall)
+        preparer.prepare_at_once(tool, arguments)
+
+
+@pytest.mark.parametrize("odd", [{"a": float("nan")}, {1: "a"}, {"a": "\ud800"}, {"a": b"x"}])
+def test_what_has_no_canonical_form_is_refused_at_the_door(odd: dict[Any, Any]) -> None:
+    with pytest.raises(BadInput):
+        walked(odd)
 
 
 async def test_several_problems_are_sentences_that_each_name_their_argument(home: Home) -> None:

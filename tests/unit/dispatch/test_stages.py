@@ -15,6 +15,7 @@ from core import statements
 from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
+from core.commands.arguments import walked
 from core.commands.request import CommandRequest
 from core.commands.results import Basis, CommandResult, Verdict
 from core.dispatch import approval_stage
@@ -302,7 +303,7 @@ async def test_a_tools_name_of_any_length_is_refused_in_few_words(home: Home):
 
 @pytest.mark.parametrize("address", ["https://a.example/x", "HTTP://a", "data:text/plain;base64,aGk="])
 def test_an_address_that_leads_to_the_web_or_holds_what_it_names_is_let_through(address: str):
-    harden(_asks_for_an_address(), {"data": address})
+    harden(_asks_for_an_address(), walked({"data": address}))
 
 
 @pytest.mark.parametrize(
@@ -310,7 +311,7 @@ def test_an_address_that_leads_to_the_web_or_holds_what_it_names_is_let_through(
 )
 def test_any_other_address_is_refused_with_the_arguments_name(address: str):
     with pytest.raises(BadInput, match="data must be an http, https or data address"):
-        harden(_asks_for_an_address(), {"data": address})
+        harden(_asks_for_an_address(), walked({"data": address}))
 
 
 def _asks_for_an_address() -> Tool:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from core.commands.arguments import MOST_TEXT, MOST_TOTAL, PreparedCall, walked
 from core.commands.request import CommandRequest
 from core.dispatch.approval_stage import adjusted, check_still_allowed
-from core.dispatch.argument_checks import MOST_TEXT, MOST_TOTAL, Roots, check_form, check_roots
+from core.dispatch.argument_checks import Roots, check_roots
 from core.dispatch.call_preparer import CallPreparer
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode, Refused
@@ -81,19 +82,19 @@ def test_what_an_operator_edited_is_asked_whatever_allows_it():
 )
 def test_arguments_beyond_the_limits_are_refused(parameters: dict[str, str]):
     with pytest.raises(BadInput) as refused:
-        check_form(parameters)
+        walked(parameters)
     assert refused.value.code is ErrorCode.TOO_LARGE
 
 
 def test_a_folder_whose_name_begins_like_an_allowed_one_is_not_allowed():
     roots = Roots([Path("/srv/lab")], ResolvedPaths({path: path for path in ("/srv/lab/x", "/srv/labor/x")}))
-    check_roots(a_tool(), {"file_path": "/srv/lab/x"}, roots)
+    check_roots(a_tool(), walked({"file_path": "/srv/lab/x"}), roots)
     with pytest.raises(BadInput, match="outside the allowed roots"):
-        check_roots(a_tool(), {"file_path": "/srv/labor/x"}, roots)
+        check_roots(a_tool(), walked({"file_path": "/srv/labor/x"}), roots)
 
 
 def test_arguments_with_a_secret_are_not_kept():
     preparer, tool = CallPreparer(None, Redactor(b"x" * 32)), tool_of()  # type: ignore[arg-type]  # not asked
     for parameters, kept in (({"command": "ls"}, True), ({"command": "ls", "password": "hunter22"}, False)):
-        preparer.prepare_at_once(tool, preparer.redact(tool, parameters))
-        assert (preparer.known(tool, parameters) is not None) is kept
+        preparer.prepare_at_once(tool, preparer.take(tool, parameters))
+        assert isinstance(preparer.take(tool, parameters), PreparedCall) is kept
