@@ -37,8 +37,8 @@ risk = "<=critical"
 
 # What is reached; wanted are 25 returns.
 MOST_NAMES = 40
-MOST_RETURNS = 56
-MOST_FILES = 52
+MOST_RETURNS = 51
+MOST_FILES = 49
 
 
 async def traced(folder: Path) -> ValueTrace:
@@ -80,7 +80,7 @@ async def traced(folder: Path) -> ValueTrace:
 
 async def test_one_argument_has_few_names_and_does_not_come_back(tmp_path: Path) -> None:
     trace = await traced(tmp_path)
-    assert any("permit.py" in file for file in trace.files), trace.report()
+    assert any("commands/arguments.py" in file for file in trace.files), trace.report()
     assert any("shell.py" in file for file in trace.files), trace.report()
     assert len(trace.names) <= MOST_NAMES, trace.report()
     assert len(trace.returns) <= MOST_RETURNS, trace.report()

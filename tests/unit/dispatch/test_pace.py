@@ -1,21 +1,14 @@
-"""What keeps the loop moving while thousands of things change: reports in slices, quick models, ids."""
+"""What keeps the loop moving while thousands of things change: reports in slices, ids."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 
-import pytest
-from core.quick import made
-from pydantic import ValidationError
-
-from core.batch.models import Cell, CellState
 from core.debounce import REPORTS_A_TURN, Coalescer
 from core.ids import new_id
 from core.schema_forms.validator import errors_for
 from tests.fakes.patience import PATIENCE_S
-
-CELL = Cell(run="r-1", device="d", step="s", tool="t", state=CellState.QUEUED)
 
 
 async def test_many_changes_are_reported_over_several_turns_of_the_loop_and_each_once():
@@ -79,18 +72,6 @@ async def test_a_flush_reports_all_that_is_left_at_once_and_nothing_follows():
     coalescer.mark(0)
     coalescer.flush()
     assert len(told) == REPORTS_A_TURN + 5
-
-
-def test_a_model_made_of_valid_fields_is_the_one_that_the_constructor_makes():
-    usual = Cell(**CELL.__dict__)
-    quick = made(Cell, dict(CELL.__dict__))
-    assert quick == usual
-    assert quick.model_fields_set == usual.model_fields_set
-    assert quick.model_dump_json() == usual.model_dump_json()
-    copied = quick.model_copy(update={"state": CellState.DONE})
-    assert (quick.state, copied.state) == (CellState.QUEUED, CellState.DONE)
-    with pytest.raises(ValidationError):
-        quick.note = "frozen all the same"  # type: ignore[misc]
 
 
 def test_what_was_found_fine_does_not_make_its_likes_fine():
