@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -17,63 +18,70 @@ from core.service.api.models import (
 )
 
 
-class DeviceChanged(FrozenModel):
+class _Event(FrozenModel):
+    @cached_property
+    def encoded(self) -> bytes:
+        """Its JSON, made once for all clients that are sent it."""
+        return self.model_dump_json(by_alias=True, warnings=False).encode()
+
+
+class DeviceChanged(_Event):
     """A device's state; replaces the state of the device of the same name."""
 
     event: Literal["device"] = "device"
     device: Device
 
 
-class DeviceForgotten(FrozenModel):
+class DeviceForgotten(_Event):
     """A device was forgotten; replaces pending events about it."""
 
     event: Literal["device_forgotten"] = "device_forgotten"
     name: str
 
 
-class AgentChanged(FrozenModel):
+class AgentChanged(_Event):
     """An agent as it stands; replaces the state of the agent of the same name."""
 
     event: Literal["agent"] = "agent"
     agent: AgentState
 
 
-class AgentRemoved(FrozenModel):
+class AgentRemoved(_Event):
     """An agent was revoked; replaces pending events about it."""
 
     event: Literal["agent_removed"] = "agent_removed"
     name: str
 
 
-class ApprovalChanged(FrozenModel):
+class ApprovalChanged(_Event):
     """An approval request; replaces the request of the same id. A final request leaves the queue."""
 
     event: Literal["approval"] = "approval"
     approval: Approval
 
 
-class RunChanged(FrozenModel):
+class RunChanged(_Event):
     """A run's summary; replaces the summary of the run of the same id."""
 
     event: Literal["run"] = "run"
     run: RunSummary
 
 
-class CellChanged(FrozenModel):
+class CellChanged(_Event):
     """A cell of a run; replaces the cell of the same run, device and step."""
 
     event: Literal["cell"] = "cell"
     cell: Cell
 
 
-class JournalChanged(FrozenModel):
+class JournalChanged(_Event):
     """The journal grew, was verified, or became unwritable."""
 
     event: Literal["journal"] = "journal"
     journal: JournalStatus
 
 
-class ControlChanged(FrozenModel):
+class ControlChanged(_Event):
     """Profile, policy, operators or Stop all changed."""
 
     event: Literal["control"] = "control"
@@ -83,7 +91,7 @@ class ControlChanged(FrozenModel):
     operators: list[Operator]
 
 
-class WorkProgressed(FrozenModel):
+class WorkProgressed(_Event):
     """Progress of long work in the service: `done` of `total` journal entries are processed."""
 
     event: Literal["work"] = "work"
@@ -92,7 +100,7 @@ class WorkProgressed(FrozenModel):
     total: int
 
 
-class Missed(FrozenModel):
+class Missed(_Event):
     """This client was too slow and `count` events were dropped. The client must call `state` again."""
 
     event: Literal["missed"] = "missed"

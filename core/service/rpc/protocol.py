@@ -273,10 +273,7 @@ def _is_long(value: Any) -> bool:
 
 def encode_events(stream: int, events: list[Event]) -> bytes:
     """Encode the frame with a stream's next events."""
-    return b'{"stream":%d,"events":%s}' % (
-        stream,
-        _event_list().dump_json(events, by_alias=True, warnings=False),
-    )
+    return b'{"stream":%d,"events":[%b]}' % (stream, b",".join([event.encoded for event in events]))
 
 
 def decode_events(value: Any) -> list[Event]:
