@@ -109,7 +109,7 @@ _OPERATORS_ONLY = frozenset(
 
 
 def for_an_agent(code: ErrorCode, step: str) -> str:
-    """What an agent is told in place of `step`, the next step of an error with this code for a person.
+    """The text for an agent in place of `step`, the next step of an error with this code for a person.
 
     A step that fits the cause of the error is the agent's as well, unless only an operator can take it.
     """

@@ -1,4 +1,4 @@
-"""What makes the value of an argument a secret: a mark in its schema, or its name.
+"""Decides whether an argument's value is secret: a mark in its schema, or its name.
 
 Schemas mark with `writeOnly`, `format: password`, or the keyword `SECRET_IF`. Names such as `db_password` and
 `accessToken` are secret whatever a schema says. A name is split into words, and its ending counts: `api_key`

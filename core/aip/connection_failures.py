@@ -21,7 +21,7 @@ _NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, e
 
 
 class DialFault(StrEnum):
-    """What went wrong while a connection was opened."""
+    """The failure of opening a connection."""
 
     UNKNOWN_HOST = "unknown host"
     INVALID_HOST = "invalid host"

@@ -1,4 +1,4 @@
-"""What links report to their owner, whether the device or the console dialled."""
+"""Events that links report to their owner, whether the device or the console dialled."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class TooMuchAtOnce(DeviceError):
 
 
 def read_recalled(device: str, call_ids: Sequence[str], answer: Result) -> dict[str, RecalledResult]:
-    """What a device says of each of these calls.
+    """The device's answer for each of these calls.
 
     Raises:
         TooMuchAtOnce: it asks for fewer calls at once.
@@ -47,7 +47,7 @@ def read_recalled(device: str, call_ids: Sequence[str], answer: Result) -> dict[
 
 
 def not_asked_for(call_ids: Iterable[str], answer: Result) -> str:
-    """What is wrong with an answer that names other calls than these; empty if it names no other."""
+    """The fault of an answer that names other calls than these; empty if it names no other."""
     named = answer.result if isinstance(answer.result, dict) else {}
     others = [str(name)[:_LONGEST_NAMED] for name in named if name not in set(call_ids)]
     if not others:

@@ -1,4 +1,4 @@
-"""What is under way over a link: how many bytes of a large frame passed, how fast, and for which call."""
+"""Tracks the transfers of a link: how many bytes of a large frame passed, how fast, and for which call."""
 
 from __future__ import annotations
 

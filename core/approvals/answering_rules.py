@@ -45,7 +45,7 @@ def check_may_approve(operator: str, approval: Approval) -> None:
 
 
 def part_of_asker(approval: Approval) -> str:
-    """What an asker of this request did: they asked, let an agent in that asked, or changed a request."""
+    """The part of an asker in this request: they asked, let an agent in that asked, or changed a request."""
     if approval.edited_from:
         return "asked for this or changed it"
     return "signed in the agent that asked for this" if is_agent(approval.actor) else "asked for this"

@@ -54,7 +54,7 @@ from core.tasks import TaskGroupOwner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """What is put before the operators: a request that needs their approval, and who asks for it.
+    """A request that needs their approval, and who asks for it.
 
     `askers` are the operators who asked for it, as proved with their keys; an empty name is a person whose
     identity was not proved. `program` is the client program of an agent. `sent` has the arguments with their

@@ -32,7 +32,7 @@ from core.ids import now_utc
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a journal lacks: `left` is its head, `known` and `known_note` the last head that was signed.
+    """The loss of a journal: `left` is its head, `known` and `known_note` the last head that was signed.
 
     `log` says where the write-ahead log is damaged, `spool` that the spool is lost too; otherwise empty.
     """
@@ -45,7 +45,7 @@ class Loss:
 
     @property
     def words(self) -> str:
-        """What is missing, as a sentence without its full stop."""
+        """The loss as a sentence without its full stop."""
         lost = missing_after(self.known.size - self.left.size, self.left.size)
         if self.known.size <= self.left.size:
             lost = f"The last commit after entry {self.left.size:,} is missing"
@@ -53,7 +53,7 @@ class Loss:
 
 
 def find_loss(folder: Path, key: Ed25519PublicKey) -> Loss:
-    """What the journal in `folder` lacks of its last known head. Blocks; changes nothing.
+    """Compute what the journal in `folder` lacks of its last known head. Blocks; changes nothing.
 
     Raises:
         BadInput: nothing is missing, or there is no journal.

@@ -57,7 +57,7 @@ class _FieldRule(NamedTuple):
 
 
 class Event:
-    """What an entry records. The name of a field is its key in the body, without a trailing underscore."""
+    """The content of an entry. The name of a field is its key in the body, without a trailing underscore."""
 
     kind: ClassVar[Kind]
     _rules: ClassVar[tuple[_FieldRule, ...]]

@@ -84,7 +84,7 @@ def check_newest(known: KnownHead | None, head: Head, log: WriteAheadLog, databa
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What opening a journal took from its spool: the number of records, and sentences about the rest."""
+    """The recovery from a spool at opening: the number of records, and sentences about the rest."""
 
     records: int
     notes: tuple[str, ...] = ()

@@ -135,7 +135,7 @@ def _step_nodes(root: Node) -> list[Node]:
 
 
 def _model_faults(error: ValidationError, root: Node) -> Iterator[Fault]:
-    """What the models refuse beyond the schema: rules between several values."""
+    """The faults that the models find beyond the schema: rules between several values."""
     for fault in error.errors(include_url=False, include_input=False):
         node = root
         for part in fault["loc"]:

@@ -48,7 +48,7 @@ def _validator() -> Draft202012Validator:
 
 
 def schema_faults(root: Node) -> Iterator[Fault]:
-    """What the schema does not allow in a document, each with its place."""
+    """The faults of a document by the schema, each with its place."""
     for error in _validator().iter_errors(root.plain()):
         path = list(error.absolute_path)
         node = node_at(root, path)

@@ -81,7 +81,7 @@ def is_bounded_anyway(tree: Syntax) -> bool:
 
 
 def too_large(tree: Syntax, read: int) -> str:
-    """What in a tree may become too large or take too long where it reads so many bytes; else empty."""
+    """The part of a tree that may grow too large or slow where it reads so many bytes; else empty."""
     for node in _nodes(tree):
         if not isinstance(node, Call):
             continue

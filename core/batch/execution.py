@@ -96,7 +96,7 @@ class Devices(Protocol):
     """The part of the fleet that runs use."""
 
     def facts(self, device: str) -> DeviceFacts:
-        """What expressions read of a device."""
+        """The facts about a device for expressions."""
         ...
 
     def machine(self, device: str) -> str:
@@ -114,7 +114,7 @@ class Devices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the execution of runs needs of the service. `sleep` and `uniform` are replaced in tests."""
+    """The parts of the service that executing runs uses. `sleep` and `uniform` are replaced in tests."""
 
     dispatcher: Dispatches
     journal: Recorder
@@ -404,7 +404,7 @@ class Execution:
             await turn.wait()
 
     async def _result_context(self, place: Place, result: CommandResult) -> Context:
-        """What the expectations of a step read when its command has ended."""
+        """The context of a step's expectations when its command has ended."""
         context = self._context(place.device, readable_value(result))
         compiled = self._compiled.get(place.step)
         if compiled is None or not compiled.expect:
@@ -463,7 +463,7 @@ class Execution:
         return None
 
     def _context(self, device: str, result: Any = None, texts: Mapping[str, str] | None = None) -> Context:
-        """What expressions read of a device now."""
+        """The context of expressions on a device now."""
         steps = _EndedSteps(self.run, self._earlier, device)
         facts = self._environment.devices.facts(device) if self._compiled else DeviceFacts(device)
         return Context(self.run.inputs, steps, facts, result, texts)

@@ -1,4 +1,4 @@
-"""What an expression reads of its context, found in its syntax tree, and the bounds that follow from it.
+"""Finds what an expression reads of its context, by its syntax tree, and the bounds that follow from it.
 
 cel-cpp parses at most 32 levels and ends after 10,000 iterations. What an iteration costs is bounded here:
 loops stand at most two deep, run over data that a path names, and use little else; cel-cpp copies a list for
@@ -176,7 +176,7 @@ class _Place:
 
 
 def reads_of(tree: Syntax) -> Reads:
-    """What an expression reads.
+    """The reads of an expression.
 
     Raises:
         TooCostly: its loops are nested too deeply, or run over data of unbounded size.

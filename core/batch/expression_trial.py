@@ -1,4 +1,4 @@
-"""What an expression may read while it is written, and its value on the results of an earlier run.
+"""Tries an expression while it is written: what it may read, and its value on the results of an earlier run.
 
 Nothing is sent and nothing is journalled. What reads a secret input has no value here.
 """
@@ -62,7 +62,7 @@ _DEVICE_FIELDS = {"name": "text", "tags": "list", "platform": "text", "os": "tex
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What expressions of a batch can be held against.
+    """The data that expressions of a batch are tried on.
 
     `schemas` has the output schemas of the steps' tools; `earlier` is a run whose results are read, of which
     some devices may be left out; `device` are the facts of the device whose results are read. `texts` has, by
@@ -89,7 +89,7 @@ class Known:
 def try_expressions(
     batch: Batch, step: str, asked: Sequence[AskedExpression], known: Known
 ) -> ExpressionTrials:
-    """What the conditions of a step may read, at most `MOST_READABLE` values, and what expressions give.
+    """The values that conditions of a step may read (`MOST_READABLE` at most), and what expressions give.
 
     Raises:
         BadInput: the batch has no such step (NOT_FOUND), or more than `MOST_ASKED` are asked (TOO_LARGE).
@@ -105,7 +105,7 @@ def try_expressions(
 
 
 def parts_read(batch: Batch, step: str, asked: Sequence[AskedExpression], known: Known) -> list[Any]:
-    """What the asked expressions read where the earlier run has large texts, which are loaded for a trial."""
+    """The large texts of the earlier run that the asked expressions read, loaded for a trial."""
     if known.earlier is None or not any(has_large_texts(cell.result) for cell in known.earlier.cells):
         return []
     parts: list[Any] = []
@@ -193,7 +193,7 @@ def _head_of(value: object) -> str:
 
 
 def _facts_of(cell: Cell | None) -> StepFacts | None:
-    """What expressions read of a step in an earlier run; None where it has not ended."""
+    """The facts about a step of an earlier run for expressions; None where it has not ended."""
     ended = cell is not None and (result_of(cell) is not None or cell.ended_at is not None)
     return step_facts(cell) if cell is not None and ended else None
 

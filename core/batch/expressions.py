@@ -56,7 +56,7 @@ class ExpressionError(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """What expressions read of a step on one device.
+    """The facts about a step on one device for expressions.
 
     `status` is AIP's, `state` a `CellState`, `verdict` and `error` (an error code) are empty where there is
     none. `result` is that of `core.batch.step_values.readable_value`, None where there is none; reading a
@@ -84,7 +84,7 @@ _STEP_TYPES: dict[str, FieldType] = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What expressions read of the device on which their step runs.
+    """The facts about the device of their step for expressions.
 
     `os` is the word of the filter, as in `os:linux`; `os_name` is the system with its version.
     """
@@ -152,7 +152,7 @@ class Declarations:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What one expression may read.
+    """The names and types that one expression may read.
 
     `steps` are the ids of the steps before it, `result_of` is the step whose `result` an expectation reads.
     `secrets`: whether it may read secret inputs, which only arguments may.

@@ -231,7 +231,7 @@ def _told_by(command: CommandState | None, entry: Entry) -> bool:
 
 
 def _attempted(cell: LiveCell, entry: Entry) -> Json:
-    """What a command's entry changes of its cell: nothing, or it begins the next attempt."""
+    """The changes of a cell by its command's entry: nothing, or it begins the next attempt."""
     if entry.call_id == cell.call_id:
         return {}
     begun = {"call_id": entry.call_id, "attempts": cell.attempts + 1}
@@ -239,7 +239,7 @@ def _attempted(cell: LiveCell, entry: Entry) -> Json:
 
 
 def _failed(cell: LiveCell, event: StepFailed, time: str) -> Json:
-    """What changes of a cell whose step failed by the batch's words, after its command or without one."""
+    """The changes of a cell whose step failed by the batch's words, after its command or without one."""
     error = ErrorInfo.model_validate(event.error)
     changes = {"state": CellState.FAILED, "note": error.message, "ended_at": time}
     if event.expectation and cell.result is not None:

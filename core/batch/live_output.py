@@ -68,7 +68,7 @@ class LiveOutput:
 
 
 def _kept_of_the_rest(pieces: list[OutputPiece]) -> Iterator[OutputPiece]:
-    """What is kept of output that reaches beyond `KEPT_WHOLE`: all up to there, and its end."""
+    """The kept part of output that reaches beyond `KEPT_WHOLE`: all up to there, and its end."""
     last = pieces[-1].end - KEPT_OF_THE_REST if pieces else 0
     for piece in pieces:
         if piece.at < KEPT_WHOLE and (whole := piece.text[: KEPT_WHOLE - piece.at]):

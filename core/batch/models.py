@@ -128,7 +128,7 @@ class Parallel(BaseModel):
 
 
 class Question(_FileModel):
-    """What an approval step asks; its text may have expressions over inputs.
+    """The question of an approval step; its text may have expressions over inputs.
 
     `approvers` is how many operators must approve; `deadline` in seconds.
     """
@@ -151,7 +151,7 @@ class ApprovalStep(_FileModel):
 
 
 Entry = Step | Parallel | ApprovalStep
-"""What a batch's list of steps holds."""
+"""A member of a batch's list of steps."""
 
 Limit = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=PERCENT)]
 """A number of devices, or a part of them as `N%`."""
@@ -527,7 +527,7 @@ class ValueDifference(FrozenModel):
 
 
 class CellSide(FrozenModel):
-    """What a comparison shows of a cell in one run. `duration_ms` is None without a result."""
+    """One side of a comparison: a cell in one run. `duration_ms` is None without a result."""
 
     state: CellState
     status: str = ""
@@ -567,7 +567,7 @@ class RunComparison(FrozenModel):
 
 
 class UndoFate(StrEnum):
-    """What an undo run does about one call."""
+    """The action of an undo run for one call."""
 
     UNDOES = "undoes"
     NOTHING = "nothing"
@@ -597,7 +597,7 @@ class UndoCell(FrozenModel):
 
 
 class UndoPlan(FrozenModel):
-    """What the undo of a run would do, in the order in which each device would be asked; nothing is sent.
+    """The calls of a run's undo, in the order in which each device would be asked; nothing is sent.
 
     `summary` states it in one sentence. `digest` identifies the calls that would be made.
     """
@@ -643,7 +643,7 @@ class AskedExpression(FrozenModel):
 
 
 class ExpressionTrial(FrozenModel):
-    """What an expression is, and what it gives.
+    """An expression's place, type and value.
 
     `problem` says what is wrong with it, at `line` and `column`, which count from 1 in the text between the
     brackets. `value` is JSON, at most `LONGEST_VALUE` characters of it; `unknown` says why there is none.
@@ -658,7 +658,7 @@ class ExpressionTrial(FrozenModel):
 
 
 class ExpressionTrials(FrozenModel):
-    """What the conditions of a step may read, and a trial of each asked expression, in their order.
+    """The values that conditions of a step may read, and a trial of each asked expression, in order.
 
     Results are those of the earlier run `run` on `device`; both are empty without one.
     """

@@ -65,7 +65,7 @@ class Explains(Protocol):
 
 
 class Offers(Protocol):
-    """What devices offer: a tool by name; None where the device is away or has no such tool."""
+    """Returns a device's tool by name; None where the device is away or has no such tool."""
 
     def tool(self, device: str, name: str) -> Tool | None: ...
 
@@ -373,7 +373,7 @@ def _paths(expression: Expression) -> Iterator[tuple[str, ...]]:
 
 
 def _unknown(expression: Expression, context: Context) -> list[str]:
-    """What an expression reads that is not known yet: ids of steps, and inputs as `inputs.NAME`."""
+    """The unknown values that an expression reads: ids of steps, and inputs as `inputs.NAME`."""
     names: list[str] = []
     for root, *rest in _paths(expression):
         if root == STEPS and rest and rest[0] not in context.steps:

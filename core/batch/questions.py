@@ -73,7 +73,7 @@ class AskedQuestion:
 
     @property
     def request(self) -> Request:
-        """What operators see and sign."""
+        """The request that operators see and sign."""
         parameters: dict[str, Any] = {
             "question": self.text,
             "batch": self.run.batch.name,
@@ -154,7 +154,7 @@ class AskedQuestion:
 
 
 def question_text(step: ApprovalStep, compiled: CompiledStep | None, context: Context) -> str:
-    """What an approval step asks, with the values of its expressions.
+    """The question of an approval step, with the values of its expressions.
 
     Raises:
         ExpressionError: an expression cannot be evaluated, or the text is empty or longer than a question.

@@ -52,7 +52,7 @@ def _group(alike: list[Cell], typical: Cell) -> ResultGroup:
 
 
 def _content(cell: Cell) -> list[Any]:
-    """What makes two cells of a step alike."""
+    """The content by which two cells of a step are alike."""
     result = result_of(cell)
     if result is None:
         return [cell.state.value]

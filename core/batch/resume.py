@@ -17,7 +17,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What is left of an ended run.
+    """The remainder of an ended run.
 
     `carried` are the cells that are taken over. `first` is, by device, the steps at which it goes on; a
     device that has nothing left is not in it. `unknown` are the cells that need an operator's word first.
@@ -34,7 +34,7 @@ class Remainder:
 
 
 def remainder_of(run: Run) -> Remainder:
-    """What is left of an ended run."""
+    """The remainder of an ended run."""
     remainder = Remainder()
     cells = {(cell.device, cell.step): cell for cell in run.cells}
     for device in run.summary.devices:

@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 class OnFailure(StrEnum):
-    """What a step that did not succeed means for the device's later steps."""
+    """The effect of a step that did not succeed on the device's later steps."""
 
     STOP = "stop"
     CONTINUE = "continue"
@@ -47,7 +47,7 @@ class OnFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepRules:
-    """What the machine knows of a step. `attempts` counts the first one; `retry_on` are codes of errors.
+    """The machine's record of a step. `attempts` counts the first one; `retry_on` are codes of errors.
 
     `recovery` are the steps to take, in order, when this step has failed. `allow_failure`: a failure of its
     tool counts as done.

@@ -337,7 +337,7 @@ def unexpected(result: CommandResult, error: ErrorInfo) -> CommandResult:
 
 
 def recovered(cell: Cell | LiveCell, by: list[str], why: str = "") -> Json:
-    """What changes of the cell of a failed step that counts as done, by its recovery or because of `why`.
+    """The changes of the cell of a failed step that counts as done, by its recovery or because of `why`.
 
     It keeps the result of the failure.
     """
@@ -346,14 +346,14 @@ def recovered(cell: Cell | LiveCell, by: list[str], why: str = "") -> Json:
 
 
 def settled(*, done: bool, by: str) -> Json:
-    """What changes of the cell of a step that has ended when an operator says whether it is done."""
+    """The changes of the cell of a step that has ended when an operator says whether it is done."""
     note = f"{'Done by hand' if done else 'Not done'}, says {by}."
     changes = {"settled": "done" if done else "not_done", "settled_by": by, "note": note}
     return {"state": CellState.DONE if done else CellState.FAILED, **changes}
 
 
 def answered_late(run: ActiveRun, cell: LiveCell, result: CommandResult) -> Json:
-    """What changes of the cell of a command whose outcome was unknown, after a late answer told it.
+    """The changes of the cell of a command whose outcome was unknown, after a late answer told it.
 
     An operator's word about the step, its recovery and a later attempt stand. A step that the batch expects
     something of stays unknown where the command succeeded: the expectation is not judged this late.
@@ -379,7 +379,7 @@ def state_after_late_answer(run: ActiveRun) -> RunState:
 
 
 def step_facts(cell: Cell, earlier: CommandResult | None = None) -> StepFacts:
-    """What expressions read of a step that has ended; `earlier` is its result in an earlier run."""
+    """The facts about an ended step for expressions; `earlier` is its result in an earlier run."""
     result = result_of(cell) or earlier
     if result is None:
         return StepFacts(state=cell.state.value)

@@ -59,7 +59,7 @@ NO_INPUTS = Inputs({}, {})
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What a run takes over from an ended run. `earlier` are the results of the carried cells."""
+    """The part of an ended run that another one takes over. `earlier`: the results of the carried cells."""
 
     run: str
     carried: Mapping[tuple[str, str], Carried]
@@ -69,7 +69,7 @@ class Resumption:
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """What an undo run undoes: a run, by calls with these arguments by device and step."""
+    """The target of an undo run: a run, by calls with these arguments by device and step."""
 
     run: str
     arguments: Mapping[tuple[str, str], Json]

@@ -56,7 +56,7 @@ class Condition:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What it reads."""
+        """The values that it reads."""
         return self.expression.references
 
     def evaluate(self, context: Context) -> bool:
@@ -552,7 +552,7 @@ def _split(text: str) -> list[str | _Source]:
 
 
 def unclosed_expression(text: str) -> str | None:
-    """What follows the last opening brackets of a text, where no closing ones end it; None without such."""
+    """The text behind the last opening brackets, where no closing ones end it; None without such."""
     at = 0
     while (opened := text.find(OPEN, at)) >= 0:
         start = opened + len(OPEN)

@@ -84,7 +84,7 @@ async def _until_answered(session: Session, approval_id: str) -> None:
 
 
 async def scope_of_request(session: Session, approval: Approval) -> ToolScope | None:
-    """What the tool of a request needs and reaches; None if its device does not have it any more."""
+    """The needs and reach of a request's tool; None if its device does not have it any more."""
     request = approval.request
     try:
         return (await session.console.devices.describe(request.device, request.tool_key)).scope

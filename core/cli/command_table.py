@@ -77,7 +77,7 @@ def command(word: str) -> Any:
 
 
 def listed(word: str) -> TyperCommand:
-    """What stands for the command of this word in help and completion; it does nothing."""
+    """A stand-in for the command of this word in help and completion; it does nothing."""
     place = COMMANDS[word]
     return TyperCommand(word, help=place.help, short_help=place.short_help)
 

@@ -1,4 +1,4 @@
-"""What a terminal shows of journal entries, and of the proof that the journal has one."""
+"""Shows journal entries on a terminal, and the proof that the journal has one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal shows of a run while it goes on: its output, and the progress of its devices.
+"""Shows a run on a terminal while it goes on: its output, and the progress of its devices.
 
 On a terminal that can move its cursor there is a line for each device that matters and a bar for all; else
 each step that ends is one line on standard error. What commands print goes to standard output, and with

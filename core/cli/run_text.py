@@ -180,7 +180,7 @@ def _value(value: Any) -> str:
 
 
 def undo_text(plan: UndoPlan) -> str:
-    """What the undo of a run would do, call by call."""
+    """The calls of a run's undo as text."""
     told = [cell for cell in plan.cells if cell.fate is not UndoFate.NOTHING]
     rows = [
         (

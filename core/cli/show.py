@@ -1,4 +1,4 @@
-"""What a terminal shows of runs: a list, a run with its late answers, and the output of a command."""
+"""Shows runs on a terminal: a list, a run with its late answers, and the output of a command."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def output(session: Session, run: str, device: str, step: str, json_wanted
 
 
 def late_answer_text(entry: Entry) -> str:
-    """What a late answer says, and what it changed."""
+    """A late answer and its change as text."""
     # The models of all events, 30 ms: few runs have a late answer.
     from core.audit.events import LateAnswerReceived
 

@@ -46,7 +46,7 @@ class Sealed:
 
 
 class WalkedArguments(Sealed):
-    """What one walk over a caller's arguments found. Made by `walked`.
+    """The result of one walk over a caller's arguments. Made by `walked`.
 
     `sent` is a copy of them for the device, `sent_json` its canonical bytes, and `digest` the SHA-256 of
     these. `texts` are all names and texts. `is_exact` tells that only the very same values have this digest:
@@ -79,7 +79,7 @@ class Arguments(WalkedArguments):
 
     @property
     def marks(self) -> Marks:
-        """What the analysis of the arguments has to know of their parts."""
+        """The marks of the arguments' parts, for their analysis."""
         return Marks(self.openings, self.unquoted)
 
 
@@ -97,7 +97,7 @@ class PreparedCall(Arguments):
     _analyses: dict[str, CallAnalysis]
 
     def analysis(self, home: str = "") -> CallAnalysis:
-        """What the arguments would do as they are sent, without repeating a secret; made when first wanted.
+        """The analysis of the arguments as they are sent, without repeating a secret; made when first wanted.
 
         `home` is the home folder of the device's user, if the device uses this computer's disk; else empty.
         """

@@ -43,7 +43,7 @@ _INSERT = "INSERT INTO calls (call_id, state, what, at, client) VALUES (?, ?, ?,
 
 
 class Facts(BaseModel):
-    """What is stored of a call's end: nothing that an argument, a file or a program could have written.
+    """The stored facts of a call's end: nothing that an argument, a file or a program could have written.
 
     `code` is the error's code. `exit_code` and `undo` are those of a built-in tool's result. `cut`: the
     client ended before the call did.

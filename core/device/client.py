@@ -182,7 +182,7 @@ class DeviceClient:
         return ended
 
     def _pin_taker(self, connection: MeasuredConnection) -> Callable[[Mapping[str, Any]], None] | None:
-        """What takes the announcement of the console's next certificate, on a link that pins the present."""
+        """The receiver of the console's next certificate, on a link that pins the present one."""
         pins, pairing, seen = self._pins, self._pairing, _fingerprint_seen(connection)
         if pins is None or pairing is None or not self._fingerprints or not seen:
             return None

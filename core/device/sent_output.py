@@ -34,7 +34,7 @@ class SentOutput:
             spans.append(span)
 
     def within(self, stream: str, size: int) -> tuple[Span, ...]:
-        """What was sent of the first `size` bytes: the device's limits may have shortened the result."""
+        """The part of the first `size` bytes that was sent: the device's limits may shorten a result."""
         spans = self._spans.get(stream, ())
         return tuple((first, min(end, size)) for first, end in spans if first < size)
 

@@ -24,7 +24,7 @@ _MOST_NAMED = 5
 
 
 class _CallKey(NamedTuple):
-    """What a prepared call depends on; `arguments` is their digest. The contract covers the schema."""
+    """The key of a prepared call; `arguments` is their digest. The contract covers the schema."""
 
     contract: str
     tool_name: str

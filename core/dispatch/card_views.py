@@ -1,4 +1,4 @@
-"""What approval cards show of a device's screen: a picture, and the control that the request means.
+"""The view of a device's screen on approval cards: a picture, and the control that the request means.
 
 Both are read when a request begins to wait, and again when an operator opens its card later. An approval is
 compared with the view that its card showed, never with an older picture. The reads are previews: where the

@@ -122,7 +122,7 @@ class Dispatcher:
 
     @property
     def cards(self) -> CardViews:
-        """What the approval cards of the waiting requests show of the screen."""
+        """The views of the screen on the cards of waiting requests."""
         return self._evidence.cards
 
     @property

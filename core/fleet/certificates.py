@@ -49,7 +49,7 @@ _CANNOT = "its client takes no certificate over its link"
 
 @dataclass(slots=True)
 class CertificateRecord:
-    """What the journal has of certificates: the signed next one, which was shown last, and who accepts which.
+    """The certificates in the journal: the signed next one, which was shown last, and who accepts which.
 
     `accepted` has, by device, the time of its pairing and the certificates that it accepts, the oldest first.
     """

@@ -73,7 +73,7 @@ class LostLinks:
         self._losses.pop(device, None)
 
     def words(self, device: str, clock: float) -> str:
-        """What the losses of a device have in common; empty if they are few."""
+        """The common trait of a device's losses; empty if they are few."""
         kept = self._losses.get(device)
         if kept is None:
             return ""
@@ -591,7 +591,7 @@ class DeviceConnections:
         self._fleet.lost(link.name, live.channel, reason, health)
 
     def _flaps(self, name: str) -> str:
-        """What the losses of a device's links have in common; empty if they are few."""
+        """The common trait of the losses of a device's links; empty if they are few."""
         return self._losses.words(name, asyncio.get_running_loop().time())
 
     def _on_connector(self, name: str, status: ConnectorStatus) -> None:

@@ -23,7 +23,7 @@ MOST_WORDS = 300
 
 @dataclass(frozen=True, slots=True)
 class DeviceIdentity:
-    """What is known of a device before it connects. `production` None: its tags decide.
+    """The facts about a device before it connects. `production` None: its tags decide.
 
     `machine` and `other_machine` are those of `Device`.
     """

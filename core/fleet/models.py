@@ -55,7 +55,7 @@ NOT_KNOWN = "not known"
 
 
 class ToolScope(FrozenModel):
-    """What a tool needs and reaches besides its contract, each with its source; `NOT_KNOWN` where it is not.
+    """The needs and reach of a tool besides its contract, each with its source; `NOT_KNOWN` where it is not.
 
     `authentication` is how it proves to others who it is, `account` as whom it acts. `served_by` is the way
     to the program that runs it; `repair` is what to do when it fails. None of this is part of what an

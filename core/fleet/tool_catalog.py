@@ -435,7 +435,7 @@ class ToolCatalog:
         return tool.digest
 
     def _change_words(self, name: str, offered: ListedTool, ours: bool) -> str:
-        """What has changed in a tool that needs a review; empty if it needs none."""
+        """The change in a tool that needs a review; empty if it needs none."""
         if self._admitted(name, offered, ours) is not None:
             return ""
         pin = self._pins.get(name, offered.info.tool_name)

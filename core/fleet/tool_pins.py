@@ -45,7 +45,7 @@ class Claims:
         return Claims(max(risks, key=lambda risk: risk.rank, default=None), self.ours and other.ours)
 
     def words_after(self, before: Claims) -> str:
-        """What allows less care than `before`, as the predicate of a sentence that begins with the tool."""
+        """The loosening against `before`, as the predicate of a sentence that begins with the tool."""
         said: list[str] = []
         if before.risk is not None and self.risk is None:
             said.append(f"no longer claims {before.risk.value} risk")

@@ -1,4 +1,4 @@
-"""What a tool needs and reaches besides its contract: sign-in, network, files, processes, account, repair.
+"""Derives a tool's needs and reach besides its contract: sign-in, network, files, processes, account, repair.
 
 Facts about built-in tools follow from their row in the table of built-in tools. Of any other tool, its
 server's annotations (declared) and its arguments (heuristic) are all that is known; the rest is `NOT_KNOWN`.

@@ -114,7 +114,7 @@ class _Definition:
 
 
 class _Match(NamedTuple):
-    """What one word of a query finds: the score of each definition, and by which terms of theirs.
+    """The finds of one word of a query: the score of each definition, and by which terms of theirs.
 
     `terms` map a term to how well it matches (0 to 1); `name_terms` are those that count in names. `devices`
     are the devices that the word names, each with the reason.
@@ -398,7 +398,7 @@ class ToolIndex:
         yield _Candidate(round(fit * best[1], 1), number, best[0])
 
     def _factor(self, device: str, tool: str, results: PastResults) -> float:
-        """What health, a blocked definition and past results make of a fit."""
+        """The factor of health, a blocked definition and past results."""
         offer = self._offers[device]
         succeeded, failed = results.get((device, tool), _NO_RESULTS)
         past = 1.0 + _RESULTS_COUNT_FOR * (succeeded - failed) / (succeeded + failed + 2)

@@ -160,7 +160,7 @@ def result_text(result: Any) -> str:
 
 
 def next_step(state: RunState, ticket: str) -> str:
-    """What the agent does next; empty if the run is over."""
+    """The agent's next step; empty if the run is over."""
     if state is RunState.WAITING:
         return f"An operator decides. Call wait_run again with the ticket {ticket}; do not ask again."
     if state is RunState.RUNNING:

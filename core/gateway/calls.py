@@ -1,4 +1,4 @@
-"""What each tool of the gateway does, for one agent: calls of its console, and nothing beside."""
+"""Carries out the gateway's tools for one agent, by calls of its console only."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ def batch_item(name: str, batch: Batch, devices: list[str]) -> Item:
 
 
 def evidence_items(result: CommandResult) -> list[Item]:
-    """What `get_evidence` can give of one result."""
+    """The evidence that `get_evidence` gives of one result."""
     items: list[Item] = [
         {"item": one.blob, "media_type": one.media_type, "size": one.size, "device": result.device}
         for one in result.evidence

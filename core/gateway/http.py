@@ -222,7 +222,7 @@ def _listen(address: str) -> socket.socket:
 
 
 class _Agent:
-    """What one token opens: the agent's session at the service, and the MCP sessions of its programs."""
+    """The sessions of one token: the agent's session at the service, and the MCP sessions of its programs."""
 
     def __init__(self, session: AgentSession) -> None:
         self.session = session

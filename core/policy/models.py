@@ -14,7 +14,7 @@ from core.models.tools import Effect, Risk
 
 
 class Profile(StrEnum):
-    """What runs without asking: `guarded` low risk, `trusted` low and medium risk, `lockdown` nothing.
+    """The risk up to which commands run unasked: `guarded` low, `trusted` medium, `lockdown` nothing.
 
     `observe` allows reading at low risk and denies everything else.
     """

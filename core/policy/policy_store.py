@@ -118,7 +118,7 @@ class Policy:
 
     @property
     def pending(self) -> list[str]:
-        """What the file would loosen once an operator accepts it, one sentence per change."""
+        """The loosenings of the file once an operator accepts it, one sentence per change."""
         return loosenings(self._accepted.file, self._written) if self._written else []
 
     @property

@@ -333,7 +333,7 @@ class Rule(FrozenModel):
         return bool(values) and all(condition.permits(value, context.real, path=path) for value in values)
 
     def doubt(self, context: MatchContext) -> str:
-        """What could not be decided, so that this deny or ask rule applies in doubt; empty if nothing."""
+        """The undecided condition by which this deny or ask rule applies in doubt; empty if there is none."""
         if self.against and (wanted := self.program) is not None:
             found = (names for line in context.programs for names in line.names)
             if not any(_fits_any(names, wanted) for names in found):

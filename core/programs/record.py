@@ -140,7 +140,7 @@ def takes(names: str = "") -> Takes:
 
 
 class Effect(NamedTuple):
-    """What a call does if each pattern of `words` matches one of its arguments as a whole; ` & ` parts them.
+    """The effect of a call if each pattern of `words` matches a whole argument; ` & ` separates patterns.
 
     An empty `words` matches any arguments.
     """
@@ -243,7 +243,7 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class Sends:
-    """What a program sends: values of the options `files` are files, those of `texts` may name files.
+    """The data that a program sends: options in `files` name files, those in `texts` may name them.
 
     `unchecked`: options with which it does not check who answers.
     """
@@ -255,7 +255,7 @@ class Sends:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is known of a program, or of one of its subcommands.
+    """The facts about a program, or about one of its subcommands.
 
     `names`: the names that share the record. `aliases`: other names, each with the name that it stands for.
     `options` are all options known to take a value; `single`: one dash begins a whole name, as in `find
@@ -396,7 +396,7 @@ def client(
 
 
 def sends(files: str = "", texts: str = "", unchecked: str = "") -> Sends:
-    """What a program sends (`Sends`)."""
+    """The data that a program sends (`Sends`)."""
     return Sends(_set(files), _set(texts), _set(unchecked))
 
 

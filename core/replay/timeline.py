@@ -238,7 +238,7 @@ class _Builder:
 
 
 def _kind_of(command: CommandState, entry: Entry, result: Json) -> Literal["action", "observation"]:
-    """What a call is, by its contract; without it, by its result and its tool."""
+    """The kind of a call, by its contract; without it, by its result and its tool."""
     tool_type = command.prepared.event.tool_type if command.prepared else ""
     if tool_type in ("action", "data_collection"):
         return "action" if tool_type == "action" else "observation"

@@ -154,7 +154,7 @@ def _compiled_patterns(schema: Any) -> dict[str, SafePattern]:
 
 
 class _Work(threading.local):
-    """What is left to the validation of this thread, and facts about its value and its schema."""
+    """The budget left to the validation of this thread, and facts about its value and its schema."""
 
     steps = 0
     references = 0

@@ -293,7 +293,7 @@ class Field:
 
     @cached_property
     def hint(self) -> str:
-        """What an empty field means: the default, or that the argument is left out."""
+        """The meaning of an empty field: the default, or that the argument is left out."""
         if self.default is not UNSET and not self.is_secret:
             return f"default {_label(self.default) if self.default != '' else 'empty text'}"[:120]
         return "" if self.required else "left out when empty"

@@ -37,7 +37,7 @@ class LossProposal:
 
 
 def propose(home: Home) -> LossProposal:
-    """What the journal of a home has lost, and the change by which an operator accepts that. Blocks.
+    """The loss of a home's journal, and the change by which an operator accepts it. Blocks.
 
     The caller holds the home's lock. Changes nothing.
 

@@ -1,4 +1,4 @@
-"""What agents asked for, were given and were denied, read from the journal.
+"""Counts what agents asked for, were given and were denied, read from the journal.
 
 A command is read from its own entries by the journal's one fold (`core.audit.projection`); which commands are
 an agent's, from the entries that it is the actor of.
@@ -164,7 +164,7 @@ def agent_command(first: Entry, entries: Iterable[Entry]) -> AgentCommand:
 
 
 def _fate_of(result: Json | None) -> CommandFate:
-    """What became of a command whose result this is; it is not validated, for there may be many."""
+    """The outcome in a result; it is not validated, for there may be many."""
     basis, error = (result or {}).get("basis"), (result or {}).get("error")
     code = error.get("code") if isinstance(error, dict) else None
     if basis == Basis.DEVICE_REFUSED or code in _DENIALS:

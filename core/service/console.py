@@ -307,7 +307,7 @@ class RunsApi(Protocol):
     async def try_expressions(
         self, batch: Batch, step: str, asked: list[AskedExpression]
     ) -> ExpressionTrials:
-        """What the conditions of a step may read, what is wrong with expressions of it, or what they give.
+        """The values that conditions of a step may read, and the faults or values of expressions.
 
         Results are those of the latest run of a batch of this name. What reads a secret has no value. Nothing
         is sent. NOT_FOUND, TOO_LARGE.
@@ -364,7 +364,7 @@ class RunsApi(Protocol):
 
     @rpc("run_output", ANY_CLIENT)
     async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
-        """What the command of a cell has printed since position `after`, while it runs and afterwards.
+        """The output of a cell's command since position `after`, while it runs and afterwards.
 
         `CellChanged` announces further output by `output_size`. NOT_FOUND.
         """
@@ -375,7 +375,7 @@ class RunsApi(Protocol):
 
     @rpc("undo_plan", ANY_CLIENT)
     async def undo_plan(self, run: str) -> UndoPlan:
-        """What the undo of an ended run would do, call by call, and why; nothing is sent. NOT_FOUND."""
+        """The calls that would undo an ended run, and why; nothing is sent. NOT_FOUND."""
 
     @rpc("undo_run", ANY_CLIENT)
     async def undo(self, run: str, digest: str = "") -> Run:

@@ -1,4 +1,4 @@
-"""What settings.toml and this computer's device.toml may change without an operator's signature, key by key.
+"""Defines, key by key, what settings.toml and this computer's device.toml change without a signature.
 
 Any program of the user can write both files. A key that tightens holds at once, and stays: the service
 records it in the journal. Where a file loosens a key, the value that was accepted last holds until an

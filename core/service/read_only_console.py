@@ -31,7 +31,7 @@ _READS = {
 
 
 class ReadOnlyConsole(Console):
-    """What a client may read where nothing can be written."""
+    """The console of a client where nothing can be written."""
 
     def __init__(self, home: Home, journal: ReadOnlyJournal, actor: str) -> None:
         super().__init__()

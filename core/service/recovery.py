@@ -161,7 +161,7 @@ def _finished(entry: Entry, *, unknown: bool) -> NewEntry:
 
 
 def _place(entry: Entry) -> EntryFields:
-    """What an entry that closes a command says of it."""
+    """The outcome in an entry that closes a command."""
     return {
         "run": entry.run,
         "step": entry.step,

@@ -32,7 +32,7 @@ SIZE = 256 * 1024
 KINDS = frozenset(
     {Kind.ALL_STOPPED, Kind.AGENT_SET, Kind.AGENT_STOPPED, Kind.AGENT_REVOKED, Kind.GRANT_REVOKED}
 )
-"""What a reserve may hold: entries that tighten. Settings of an agent are checked where they are restored."""
+"""The entries that a reserve may hold: those that tighten. An agent's settings are checked at restoring."""
 MARK = b"QDRESERVE1"
 _LENGTH_BYTES, _MAC_BYTES = 4, 32
 _HEAD = len(MARK) + _LENGTH_BYTES + _MAC_BYTES

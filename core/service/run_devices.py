@@ -1,4 +1,4 @@
-"""What runs read of devices: facts for expressions, and whether a tool may be called again."""
+"""Tells runs about devices: facts for expressions, and whether a tool may be called again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RunDevices:
         self._fleet = fleet
 
     def facts(self, device: str) -> DeviceFacts:
-        """What expressions read of a device; of a device that was forgotten, its name."""
+        """The facts about a device for expressions; of a forgotten device, its name."""
         try:
             present = self._fleet.get(device)
         except QuarterdeckError:

@@ -41,7 +41,7 @@ _ACTIVE = frozenset(("focused", "focusable", "editable", "selected", "checked", 
 
 @dataclass(slots=True)
 class LeftOut:
-    """What an outline does not have, by kind."""
+    """The omissions of an outline, by kind."""
 
     not_showing: int = 0
     containers: int = 0

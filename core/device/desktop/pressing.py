@@ -49,14 +49,14 @@ class Sight:
 
     @classmethod
     def of(cls, shown: list[Window]) -> Sight:
-        """What is on the screen."""
+        """The windows and controls on the screen."""
         windows = {one.id: one for one in shown if not one.is_popup}
         return cls(windows, frozenset(one.id for one in shown if one.is_popup))
 
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen after a press, compared with before. `gained` and `lost` are states of the control."""
+    """The observed change after a press. `gained` and `lost` are states of the control."""
 
     control: Literal["there", "not showing", "gone", "not answering"] = "there"
     gained: tuple[str, ...] = ()

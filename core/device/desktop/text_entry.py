@@ -73,7 +73,7 @@ _POLL_S = 0.02
 
 @dataclass(slots=True)
 class Entry:
-    """What was typed and where; `stands` is what the field says afterwards, None where that is not told."""
+    """The typed text and its place; `stands` is the field's text afterwards, None where that is not told."""
 
     length: int
     window: Window | None
@@ -376,7 +376,7 @@ class TextEntry:
             self._entry.stands = value if isinstance(value, str) and _OBJECT not in value else None
 
     async def _whole(self, place: _Place) -> str | None:
-        """What stands in a field: all of it, or the part around the text where it is long."""
+        """The text of a field: all of it, or the part around the text where it is long."""
         point = await self._told(self.desktop.edit_point, place.control)
         if point is None:
             return None
@@ -402,7 +402,7 @@ class TextEntry:
 
 
 def _takes_no_text(control: Control) -> str | None:
-    """What a control is that takes keys as commands; None where it takes text."""
+    """The word for a control that takes keys as commands; None where it takes text."""
     return None if "editable" in control.states else _NO_TEXT.get(control.role)
 
 

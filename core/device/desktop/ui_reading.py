@@ -87,7 +87,7 @@ class UiReading:
             await asyncio.sleep(min(pause, max(0.0, end - now)))
 
     async def _look(self, scope: Scope, wanted: Wanted) -> tuple[Found[Control], QuarterdeckError | None]:
-        """What fits on the screen now; a program or window that is not there has no controls."""
+        """The matching controls on the screen now; a program or window that is not there has no controls."""
         try:
             return await self.desktop.find(scope, wanted, showing=True), None
         except QuarterdeckError as error:

@@ -174,7 +174,7 @@ def write(held: SafePath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
 
 
 def _other_names(facts: os.stat_result | None) -> dict[str, str]:
-    """What a result says of a file with hard links: replacing it gives only the written name the new content.
+    """The note about a file with hard links: replacing it gives only the written name the new content.
 
     Writing in place would reach them, but a crash could leave half of the content.
     """

@@ -200,7 +200,7 @@ def _hidden(private: list[str]) -> list[str]:
 def _not_seen(
     config: DeviceConfig, private: list[str], call: ToolCall, finished: CompletedProcess
 ) -> list[dict[str, Any]]:
-    """What the command line asked for and the sandbox does not show, each with a tool to use instead."""
+    """The places that the command line needs and the sandbox hides, each with a tool to use instead."""
     if sys.platform != "linux":
         # Seatbelt denies access with an error; it does not show empty folders in place of hidden ones.
         return []

@@ -39,7 +39,7 @@ class MaskedText(str):
 
 
 class Marks(NamedTuple):
-    """What is known of parts of a call's arguments.
+    """Facts about parts of a call's arguments.
 
     `openings`: the secrets. `unquoted`: the spans of texts that a template put into a shell line as they are.
     """

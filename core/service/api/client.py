@@ -25,7 +25,7 @@ def no_such_run(run: str) -> BadInput:
 
 
 class Client:
-    """What the API objects of one client share."""
+    """The state that the API objects of one client share."""
 
     def __init__(
         self, service: Service, actor: str, credential: str = "", attachment: Attachment | None = None
@@ -51,7 +51,7 @@ class Client:
 
     @property
     def program(self) -> str:
-        """What the program of an agent calls itself; empty for people."""
+        """The name that an agent's program gives itself; empty for people."""
         return self.attachment.program.words if self.attachment is not None else ""
 
     def check_standing(self) -> None:

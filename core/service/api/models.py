@@ -101,7 +101,7 @@ class AgentTally(FrozenModel):
 
 
 class CommandFate(StrEnum):
-    """What became of an agent's command. `not_sent`: it was not denied, and not sent either."""
+    """The outcome of an agent's command. `not_sent`: it was not denied, and not sent either."""
 
     OPEN = "open"
     GIVEN = "given"

@@ -1,4 +1,4 @@
-"""What clients read of runs: from memory while the service has them there, otherwise from the journal.
+"""Reads runs for clients: from memory while the service has them there, otherwise from the journal.
 
 A run may have ten thousand cells, and the value of a result megabytes. So only states are read of a whole run
 at once; values are read for some of its devices, no more than fill a page, or for the cells asked for.

@@ -83,7 +83,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Search:
-    """What a search for the focus found. `is_whole`: no control was left out that may have it."""
+    """The result of a search for the focus. `is_whole`: no control was left out that may have it."""
 
     candidates: list[Candidate] = field(default_factory=list)
     is_whole: bool = True

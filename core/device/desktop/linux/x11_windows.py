@@ -30,7 +30,7 @@ _FROM_PAGER = 2
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """What windows have in common: the active one, the shown workspace, and the hints of the manager."""
+    """The state that windows share: the active one, the shown workspace, and the hints of the manager."""
 
     active: int | None = None
     workspace: int | None = None

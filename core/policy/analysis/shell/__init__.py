@@ -1,1 +1,1 @@
-"""What a shell line would do: read as a shell reads it, judged program by program."""
+"""Analyses a shell line: read as a shell reads it, judged program by program."""
