@@ -440,14 +440,14 @@ FAULTS = [
         _RULES,
     ),
     Fault(
-        f"{_AT}analysis/shell/changes.py",
+        f"{_AT}analysis/shell/rules.py",
         "_Change(_patterns(words, re.DOTALL), text, risk)",
         "_Change(_patterns(words, re.NOFLAG), text, risk)",
         "a line's end in an argument hides an effect of the records",
         _SHELL,
     ),
     Fault(
-        f"{_AT}analysis/shell/changes.py",
+        f"{_AT}analysis/shell/rules.py",
         "re.compile(unless, re.DOTALL)",
         "re.compile(unless)",
         "a line's end in an argument makes a call of the records read only",
