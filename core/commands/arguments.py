@@ -147,7 +147,7 @@ def walked(parameters: Any) -> WalkedArguments:
 
 
 class _Walk:
-    """One walk over a call's arguments. Names and leaves count as values."""
+    """One walk over a call's arguments. Names, leaves, lists and objects count as values."""
 
     __slots__ = ("is_exact", "texts", "total", "values")
 
@@ -163,6 +163,7 @@ class _Walk:
         if isinstance(value, str):
             self._take_text(value, place)
             return value
+        self._count()
         if isinstance(value, dict):
             copy = {}
             for name, member in value.items():
@@ -171,7 +172,6 @@ class _Walk:
             return copy
         if isinstance(value, (list, tuple)):
             return [self.copied(element, (place, at), depth + 1) for at, element in enumerate(value)]
-        self._count()
         if isinstance(value, float) and value.is_integer():
             self.is_exact = False
         return value

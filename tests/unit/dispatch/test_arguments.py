@@ -11,7 +11,7 @@ import pytest
 
 from core.aip.messages import Command
 from core.audit.entries import Kind
-from core.commands.arguments import Arguments, PreparedCall, WalkedArguments, seal, walked
+from core.commands.arguments import MOST_VALUES, Arguments, PreparedCall, WalkedArguments, seal, walked
 from core.commands.channel import LocalCommandDispatcher
 from core.commands.permit import PermitMint, PermittedCommand
 from core.commands.request import CommandRequest
@@ -193,6 +193,18 @@ class TestDigest:
         many = {"many": [{"password": "x"}] * (MOST_SECRETS + 1)}
         with pytest.raises(BadInput) as refused:
             Redactor(b"x" * 32).redact("t", many, [])
+        assert refused.value.code is ErrorCode.TOO_LARGE
+
+
+class TestBounds:
+    """What a caller sends is bounded before anything is made of it."""
+
+    @pytest.mark.parametrize("value", [0, "x", [], {}, ()])
+    def test_more_values_than_allowed_are_refused_whatever_they_are(self, value: Any) -> None:
+        # The object, its name and the list count, too.
+        assert walked({"a": [value] * (MOST_VALUES - 3)}).sent["a"]
+        with pytest.raises(BadInput, match="more than 100,000 values") as refused:
+            walked({"a": [value] * MOST_VALUES})
         assert refused.value.code is ErrorCode.TOO_LARGE
 
 
