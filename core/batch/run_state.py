@@ -241,6 +241,11 @@ class ActiveRun:
             update={"cells": [cell.model() for cell in self.cells.values()]}
         )
 
+    async def whole_in_turns(self) -> Run:
+        """`whole` for the event loop, on which ten thousand cells take 85 ms; each as it is at its turn."""
+        cells = [cell.model() async for cell in in_turns(list(self.cells.values()))]
+        return self.without_cells().model_copy(update={"cells": cells})
+
     def without_cells(self) -> Run:
         """The run without its cells."""
         return Run(summary=self.summary(), batch=self.shown or self.batch, cells=[], inputs=self.shown_inputs)

@@ -21,6 +21,7 @@ from core.batch.run_state import ActiveRun, with_result
 from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError
 from core.service.api.client import Client, no_such_run
+from core.tasks import in_turns
 
 MOST_CELLS = 1_000
 # Bytes, as JSON, of the values that a page takes from the journal. With those in memory (`MOST_HELD`) they
@@ -62,7 +63,7 @@ class RunReader:
             BadInput: there is no such run for this client (NOT_FOUND).
         """
         if (live := self.live(run)) is not None:
-            return live.whole()
+            return await live.whole_in_turns()
 
         def rebuild(entries: Iterator[Entry]) -> Run:
             first = next(entries, None)
@@ -204,7 +205,8 @@ class RunReader:
     async def _cells_of(self, run: str, devices: Sequence[str], values: _Values) -> list[Cell]:
         live, wanted = self.live(run), set(devices)
         if live is not None:
-            cells = [cell.model() for (device, _), cell in live.cells.items() if device in wanted]
+            found = [cell for (device, _), cell in live.cells.items() if device in wanted]
+            cells = [cell.model() async for cell in in_turns(found)]
             return await self._with_values(live, cells, values)
         part = await self._read(run, devices, values)
         return [values.noted(cell) for cell in part.cells if cell.device in wanted]
