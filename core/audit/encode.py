@@ -37,7 +37,7 @@ class Parts(NamedTuple):
         return b"%b%d%b" % (self.head, seq, self.tail)
 
 
-def encode_parts(entry: NewEntry, time: str) -> Parts:
+def encode_parts(entry: NewEntry | Entry, time: str) -> Parts:
     """Encode an entry without its number.
 
     Raises:
@@ -59,18 +59,32 @@ def encode_parts(entry: NewEntry, time: str) -> Parts:
     return Parts(head, tail)
 
 
-def _usual(entry: NewEntry, time: str) -> tuple[bytes, bytes]:
+def _usual(entry: NewEntry | Entry, time: str) -> tuple[bytes, bytes]:
     """Encode an entry of plain values in one piece, then cut it at its number."""
-    whole = {**entry.__dict__, "seq": 0, "time": time}
-    # Reading an enumeration member's `value` takes as long as the rest of this function.
-    whole["kind"] = str.__str__(entry.kind)
+    whole = {
+        "actor": entry.actor,
+        "blobs": entry.blobs,
+        "body": entry.body,
+        "call_id": entry.call_id,
+        "device": entry.device,
+        "duration_ms": entry.duration_ms,
+        # Reading an enumeration member's `value` takes as long as the rest of this function.
+        "kind": str.__str__(entry.kind),
+        "run": entry.run,
+        "seq": 0,
+        "status": entry.status,
+        "step": entry.step,
+        "time": time,
+        "tool": entry.tool,
+        "verdict": entry.verdict,
+    }
     data = plain_bytes(whole)
     # No text can contain `_SEQ`, because its quotes would be escaped, and no object follows after `seq`.
     at = data.rindex(_SEQ)
     return data[: at + _BEFORE_SEQ], data[at + _BEFORE_SEQ + 1 :]
 
 
-def _unusual(entry: NewEntry, time: str) -> tuple[bytes, bytes]:
+def _unusual(entry: NewEntry | Entry, time: str) -> tuple[bytes, bytes]:
     """Encode an entry with values that need the full canonical encoder."""
     blobs = '","'.join(entry.blobs)
     try:

@@ -27,7 +27,7 @@ from typing import (
     get_type_hints,
 )
 
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import Entry, Kind, NewEntry
 from core.errors import BadInput
 
 Json = dict[str, Any]
@@ -105,7 +105,7 @@ _Class = TypeVar("_Class", bound=type[Event])
 _EVENTS: dict[Kind, type[Event]] = {}
 
 
-def event_of(entry: NewEntry) -> Event:
+def event_of(entry: NewEntry | Entry) -> Event:
     """The event that an entry records; never raises."""
     return _EVENTS[entry.kind].read(entry.body)
 

@@ -135,7 +135,7 @@ class Journal:
         return await self._submit(entries) if entries else []
 
     async def _submit(self, entries: list[NewEntry]) -> list[Entry]:
-        answer: asyncio.Future[list[Entry]] = self._loop.create_future()
+        answer: asyncio.Future[Group] = self._loop.create_future()
 
         def done(group: Group) -> None:
             if answer.done():
@@ -143,11 +143,11 @@ class Journal:
             if group.error is not None:
                 answer.set_exception(group.error)
             else:
-                answer.set_result(written(group))
+                answer.set_result(group)
 
         self._turn.write()
         self._writer.submit(list(entries), done)
-        return await answer
+        return written(await answer)
 
     def note(self, entry: NewEntry) -> None:
         """Write one entry without waiting for the commit; killing this process afterwards does not lose it.
@@ -441,7 +441,7 @@ def written(group: Group) -> list[Entry]:
     Without validation, which could fail only here, where the entries are durable already.
     """
     return [
-        Entry.model_construct(**{**new.__dict__, "body": mapped(new.body, read_back)}, seq=seq, time=time)
+        Entry.model_construct(**{**new.values(), "body": mapped(new.body, read_back)}, seq=seq, time=time)
         for seq, (new, time) in enumerate(zip(group.entries, group.times, strict=True), group.first_seq)
     ]
 

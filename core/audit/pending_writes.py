@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from core.audit.encode import encode_parts
@@ -105,5 +106,5 @@ def _writable(entry: NewEntry) -> NewEntry:
     try:
         encode_parts(entry, "")
     except BadInput as error:
-        return entry.model_copy(update={"body": {"not_kept": error.message}, "blobs": []})
+        return replace(entry, body={"not_kept": error.message}, blobs=[])
     return entry

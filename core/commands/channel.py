@@ -25,11 +25,9 @@ class BasicCommandDispatcher(ABC):
 
     @abstractmethod
     async def execute_commands(
-        self, commands: Sequence[Command], timeout: float = DEFAULT_TIMEOUT
+        self, commands: Sequence[PermittedCommand], timeout: float = DEFAULT_TIMEOUT
     ) -> list[Result]:
         """Run commands on the device; `timeout` is in seconds, for all of them together.
-
-        Every command carries its permit (`PermittedCommand`).
 
         Raises:
             Refused: a permit is missing, used, or for another command; nothing was sent.
@@ -90,16 +88,16 @@ class LocalCommandDispatcher(BasicCommandDispatcher):
         self._gate = gate
 
     async def execute_commands(
-        self, commands: Sequence[Command], timeout: float = DEFAULT_TIMEOUT
+        self, commands: Sequence[PermittedCommand], timeout: float = DEFAULT_TIMEOUT
     ) -> list[Result]:
-        bare = [self._gate.redeem(self._device, command) for command in commands]
+        redeemed = [self._gate.redeem(self._device, permitted) for permitted in commands]
         results: list[Result] = []
-        for command, given in zip(bare, commands, strict=True):
+        for command, permitted in zip(redeemed, commands, strict=True):
             if any(result.status is ResultStatus.FAILURE for result in results):
                 results.append(_skipped(command))
                 continue
             try:
-                results.append(await self._run(command, given, timeout))
+                results.append(await self._run(command, permitted, timeout))
             except QuarterdeckError:
                 raise
             except Exception as error:  # boundary: a tool's exception becomes its result, as over a link
@@ -107,11 +105,10 @@ class LocalCommandDispatcher(BasicCommandDispatcher):
                 results += self.generate_error_results([command], error)
         return results
 
-    async def _run(self, command: Command, given: Command, timeout: float) -> Result:
-        grounds = _grounds(given)
-        if grounds.approval is None:
+    async def _run(self, command: Command, permitted: PermittedCommand, timeout: float) -> Result:
+        if permitted.approval is None:
             return await self._tools.run(command, timeout)
-        terms = CommandOptions(deadline_s=timeout, digest=grounds.digest, approval=grounds.approval)
+        terms = CommandOptions(deadline_s=timeout, digest=permitted.digest, approval=permitted.approval)
         return await self._tools.run(command, timeout, terms=terms)
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
@@ -130,12 +127,13 @@ class WebSocketCommandDispatcher(BasicCommandDispatcher):
         self._gate = gate
 
     async def execute_commands(
-        self, commands: Sequence[Command], timeout: float = DEFAULT_TIMEOUT
+        self, commands: Sequence[PermittedCommand], timeout: float = DEFAULT_TIMEOUT
     ) -> list[Result]:
-        bare = [self._gate.redeem(self._device, command) for command in commands]
-        grounds = [_grounds(command) for command in commands]
+        redeemed = [self._gate.redeem(self._device, permitted) for permitted in commands]
+        # Redeeming the permits has compared the digests.
+        grounds = [CommandProof(permitted.digest, permitted.approval) for permitted in commands]
         try:
-            return await self._link.send_commands(bare, timeout, grounds)
+            return await self._link.send_commands(redeemed, timeout, grounds)
         except QuarterdeckError:
             raise
         except Exception as error:  # boundary: the commands may have been sent, so the outcome is unknown
@@ -150,13 +148,6 @@ class WebSocketCommandDispatcher(BasicCommandDispatcher):
 
     async def cancel(self, call_id: str) -> bool:
         return await self._link.cancel(call_id)
-
-
-def _grounds(command: Command) -> CommandProof:
-    """The proof for the device to check; redeeming the permit has compared its digest."""
-    if not isinstance(command, PermittedCommand):
-        return CommandProof()
-    return CommandProof(command.digest, command.approval)
 
 
 def _skipped(command: Command) -> Result:

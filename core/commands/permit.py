@@ -28,12 +28,14 @@ class Permit:
     word: str
 
 
-class PermittedCommand(Command):
-    """A command with the permit to send it; the permit is never sent.
+@dataclass(frozen=True, slots=True)
+class PermittedCommand:
+    """A command as AIP sends it, with the permit to send it; the permit is never sent.
 
     `digest` and `approval` are sent to a device that asks for them (`core.aip.extensions.CommandOptions`).
     """
 
+    command: Command
     permit: Permit
     digest: str = ""
     approval: dict[str, Any] | None = None
@@ -43,34 +45,22 @@ class PermittedCommand(Command):
         cls, request: Request, call: PreparedCall, permit: Permit, approval: dict[str, Any] | None
     ) -> PermittedCommand:
         """Make the command of a request; redeeming the permit checks that the two match."""
-        return cls(
+        command = Command(
             tool_name=request.tool_name,
             # A copy: tools in this process get this object, and equal calls share their arguments.
             parameters=mapped(call.sent),
             tool_type=request.tool_type,
             call_id=request.call_id,
             quarterdeck=None,
-            permit=permit,
-            digest=request.digest,
-            approval=approval,
         )
-
-    def bare(self) -> Command:
-        """The command as AIP sends it."""
-        return Command(
-            tool_name=self.tool_name,
-            parameters=self.parameters,
-            tool_type=self.tool_type,
-            call_id=self.call_id,
-            quarterdeck=None,
-        )
+        return cls(command, permit, request.digest, approval)
 
 
 class Gate(Protocol):
     """The part of the mint that a channel may use."""
 
-    def redeem(self, device: str, command: Command) -> Command:
-        """Use up the command's permit and return the bare command, or raise `Refused`."""
+    def redeem(self, device: str, permitted: PermittedCommand) -> Command:
+        """Use up the permit and return the command that it is for, or raise `Refused`."""
         ...
 
 
@@ -110,17 +100,18 @@ class PermitMint:
         if halted:
             self._live.clear()
 
-    def redeem(self, device: str, command: Command) -> Command:
+    def redeem(self, device: str, permitted: PermittedCommand) -> Command:
         """See `Gate`."""
-        permit = getattr(command, "permit", None)
+        permit = getattr(permitted, "permit", None)
         terms = self._live.pop(permit.word, None) if isinstance(permit, Permit) else None
         if self._closed:
             raise Refused("Everything is stopped; nothing leaves.", ErrorCode.STOPPED)
-        if terms is None or not isinstance(command, PermittedCommand):
+        if terms is None or not isinstance(permitted, PermittedCommand):
             raise Refused(
                 "No command leaves without a permit of the dispatcher.",
                 next_step=ADVICE[ErrorCode.INTERNAL].next_step,
             )
+        command = permitted.command
         payload = payload_digest(
             device=device,
             tool_name=command.tool_name,
@@ -128,10 +119,10 @@ class PermitMint:
             call_id=command.call_id,
             arguments=canonical_bytes(command.parameters or {}),
         )
-        if payload != terms.payload or command.digest not in {"", terms.digest}:
+        if payload != terms.payload or permitted.digest not in {"", terms.digest}:
             raise Refused(
                 "The command is not the one that was permitted.",
                 next_step=ADVICE[ErrorCode.INTERNAL].next_step,
             )
         terms.before_sending()
-        return command.bare()
+        return command

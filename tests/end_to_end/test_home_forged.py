@@ -203,11 +203,11 @@ async def test_a_run_that_never_was_is_invented_for_nobody(day: Day):
         pass
     assert (day.home.path / "journal.spool").read_bytes() == b""
     [read] = [entry.run for entry in day.entries if entry.kind is Kind.RUN_STARTED][-1:]
-    words = [again(entry).model_dump_json() for entry in day.entries if entry.run == read]
+    words = [json.dumps(again(entry).values()) for entry in day.entries if entry.run == read]
     said = ("get_system_info", "shell_execute"), ('{"info_type":"memory"}', '{"command":"rm -rf /srv"}')
     for old, new in ((read or "", "r-0666"), *said):
         words = [text.replace(old, new) for text in words]
-    append(day.home, [NewEntry.model_validate_json(text) for text in words])
+    append(day.home, [NewEntry(**json.loads(text)) for text in words])
     async with started(day.home) as console:
         assert "r-0666" not in [summary.id for summary in await console.runs.list()]
         assert not (await console.journal.entries("run:r-0666")).entries

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.audit.checkpoint import Signer, origin_of
 from core.audit.encode import encode_parts
-from core.audit.entries import Entry, NewEntry
+from core.audit.entries import Entry
 from core.audit.merkle import inclusion_path, leaf_hash, root_of
 from core.audit.query import DurationTerm, FreeTerm, Query, SeqTerm, Term, TextTerm, parse_query
 from core.service.console import Proof
@@ -57,8 +57,7 @@ def _within(value: float | None, term: DurationTerm) -> bool:
 
 def entry_bytes(entry: Entry) -> bytes:
     """An entry as the journal hashes it."""
-    new = NewEntry.model_validate(entry.model_dump(exclude={"seq", "time"}))
-    return encode_parts(new, entry.time).with_seq(entry.seq)
+    return encode_parts(entry, entry.time).with_seq(entry.seq)
 
 
 @lru_cache(maxsize=4)

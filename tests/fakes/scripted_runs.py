@@ -75,7 +75,7 @@ class MemoryJournal:
             raise JournalUnavailable("The disk is full.")
         seq = len(self.entries) + 1
         time = f"2026-01-01T00:{seq // 60:02d}:{seq % 60:02d}.000000Z"
-        self.entries.append(Entry(**entry.model_dump(), seq=seq, time=time))
+        self.entries.append(Entry(**entry.values(), seq=seq, time=time))
 
     def kinds(self, **where: str) -> list[Kind]:
         return [

@@ -51,14 +51,14 @@ FAULTS = [
     ),
     Fault(
         f"{_COMMANDS}permit.py",
-        'payload != terms.payload or command.digest not in {"", terms.digest}',
-        'command.digest not in {"", terms.digest}',
+        'payload != terms.payload or permitted.digest not in {"", terms.digest}',
+        'permitted.digest not in {"", terms.digest}',
         "other arguments leave under a permit",
         _PERMITS,
     ),
     Fault(
         f"{_COMMANDS}permit.py",
-        'payload != terms.payload or command.digest not in {"", terms.digest}',
+        'payload != terms.payload or permitted.digest not in {"", terms.digest}',
         "payload != terms.payload",
         "the digest of another request leaves under a permit",
         _PERMITS,

@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,9 +21,7 @@ LATER = "agent_suspended"
 
 
 def entry(kind: str) -> NewEntry:
-    usual: dict[str, Any] = {"run": None, "step": None, "device": None, "call_id": None, "tool": None}
-    usual |= {"status": None, "verdict": None, "duration_ms": None, "body": {}, "blobs": []}
-    return NewEntry.model_construct(kind=kind, actor="service", **usual)
+    return NewEntry(kind=kind, actor="service")  # type: ignore[arg-type]  # a kind of a later version
 
 
 async def written(folder: Path, *kinds: str) -> Journal:

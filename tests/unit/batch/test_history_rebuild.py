@@ -111,7 +111,7 @@ def test_a_run_cut_anywhere_is_still_readable_and_has_ended(data):
 
 
 def entry(kind: Kind, body: dict[str, Any], run: str | None = "r-0001") -> Entry:
-    fields = NewEntry(kind=kind, actor="service", run=run, body=body).model_dump()
+    fields = NewEntry(kind=kind, actor="service", run=run, body=body).values()
     return Entry(**fields, seq=7, time="2026-01-01T00:00:00.000000Z")
 
 

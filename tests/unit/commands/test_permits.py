@@ -33,9 +33,9 @@ def command_of(request: Request, permit: Permit, **changes: object) -> Permitted
         "tool_type": request.tool_type,
         "parameters": request.parameters,
         "call_id": request.call_id,
-        "permit": permit,
     }
-    return PermittedCommand.model_validate({**usual, **changes})
+    digest = str(changes.pop("digest", ""))
+    return PermittedCommand(Command.model_validate({**usual, **changes}), permit, digest)
 
 
 class SilentLink:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -222,9 +223,9 @@ class TestPayload:
         mint, tools = PermitMint(), ScriptedTools()
         permit = mint.mint(request, call, lambda: None)
         command = PermittedCommand.of(request, call, permit, None)
-        assert command.parameters == {"word": SAID}
+        assert command.command.parameters == {"word": SAID}
         assert command.digest == request.digest
-        other = command.model_copy(update={"parameters": {"word": word}})
+        other = replace(command, command=command.command.model_copy(update={"parameters": {"word": word}}))
         with pytest.raises(Refused, match="not the one"):
             await LocalCommandDispatcher("bench", tools, mint).execute_commands([other], 1.0)
         assert tools.seen == []
@@ -251,8 +252,8 @@ class TestPayload:
         mint, tools = PermitMint(), ScriptedTools()
         permit = mint.mint(bound.shown, bound.call, lambda: None)
         command = PermittedCommand.of(bound.shown, bound.call, permit, None)
-        assert command.parameters is not None
-        command.parameters["many"][0]["a"] = "eve"
+        assert command.command.parameters is not None
+        command.command.parameters["many"][0]["a"] = "eve"
         with pytest.raises(Refused, match="not the one"):
             await LocalCommandDispatcher("bench", tools, mint).execute_commands([command], 1.0)
         assert tools.seen == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,16 +77,16 @@ def four_of(entry: Entry) -> Iterator[NewEntry]:
     both = {key: value for key, value in entry.body.items() if key in ("digest", "contract")}
     asked = {"namespace": None, "said": "", **{k: v for k, v in entry.body.items() if k in ASKED}}
     decided = {"tags": None, "production": None, **{k: v for k, v in entry.body.items() if k in DECIDED}}
-    yield whole.model_copy(update={"kind": Kind.COMMAND_PREPARED, "body": both | asked})
-    yield whole.model_copy(update={"kind": Kind.COMMAND_DECIDED, "actor": "policy", "body": decided})
+    yield replace(whole, kind=Kind.COMMAND_PREPARED, body=both | asked)
+    yield replace(whole, kind=Kind.COMMAND_DECIDED, actor="policy", body=decided)
     for kind in (Kind.INTENT_RECORDED, Kind.COMMAND_SENT):
-        yield whole.model_copy(update={"kind": kind, "actor": "service", "body": both})
+        yield replace(whole, kind=kind, actor="service", body=both)
 
 
 def as_before(entries: list[Entry]) -> list[Entry]:
     """The same stretch of the journal as earlier versions wrote it."""
     written = [(entry.time, new) for entry in entries for new in four_of(entry)]
-    return [Entry(**new.model_dump(), seq=seq, time=time) for seq, (time, new) in enumerate(written, 1)]
+    return [Entry(**new.values(), seq=seq, time=time) for seq, (time, new) in enumerate(written, 1)]
 
 
 @pytest.fixture
@@ -180,7 +181,7 @@ async def test_who_queries_the_journal_finds_it(home: Home, earlier: bool) -> No
         if earlier:
             calls = await rig.entries("tool:get_system_info,screenshot")
             for entry in calls:
-                again = [new.model_copy(update={"call_id": f"{new.call_id}-2"}) for new in four_of(entry)]
+                again = [replace(new, call_id=f"{new.call_id}-2") for new in four_of(entry)]
                 await rig.journal.append_many(again)
         await rig.journal.settle()
         tally = (await AgentActivity(rig.journal).tallies())["ada"]
@@ -212,7 +213,7 @@ async def test_a_read_that_was_sent_and_not_answered_is_closed_as_a_read(home: H
         if earlier:
             await rig.journal.append(started().model_copy(update={"run": "r-0002"}))
             place = {"run": "r-0002", "call_id": "c-2"}
-            await rig.journal.append_many([new.model_copy(update=place) for new in four_of(sent)])
+            await rig.journal.append_many([replace(new, **place) for new in four_of(sent)])
         before = rig.journal.state.entries
         await recover(rig.journal)
         closed = (await rig.journal.query("", after=before)).entries
@@ -232,6 +233,6 @@ async def test_the_picture_of_a_device_is_found(home: Home, earlier: bool) -> No
         body = {**result.body, "result": {**result.body["result"], **pictured}}
         entries = [*(four_of(sent) if earlier else [new_of(sent)])]
         entries.append(new_of(result).model_copy(update={"body": body}))
-        await rig.journal.append_many([new.model_copy(update={"call_id": "c-2"}) for new in entries])
+        await rig.journal.append_many([replace(new, call_id="c-2") for new in entries])
         facts = await remembered_devices(rig.journal, {DEVICE})
         assert facts[DEVICE].picture == "ab" * 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,7 @@ async def test_a_crash_in_the_middle_of_recovering_is_finished_by_the_next_one(j
 
 
 async def test_a_call_without_a_run_is_closed_too(journal):
-    alone = [one.model_copy(update={"run": None, "step": None}) for one in way()[1:6]]
+    alone = [replace(one, run=None, step=None) for one in way()[1:6]]
     await journal.append_many(alone)
     recovered, closed = await added(journal)
     assert recovered == Recovered(runs=0, unknown=1, approvals=0)

@@ -319,7 +319,7 @@ def given(expires: str, at: str, seq: int = 1) -> Entry:
     )
     signed = SignedGrant(terms=terms, signature="0" * 128).model_dump(mode="json")
     event = GrantGiven(grant=terms.id, signed=signed).entry("operator:anna")
-    return Entry(**event.model_dump(), seq=seq, time=at)
+    return Entry(**event.values(), seq=seq, time=at)
 
 
 @pytest.mark.parametrize(
