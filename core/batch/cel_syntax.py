@@ -1,6 +1,7 @@
 """The syntax tree of a compiled CEL expression, read from cel-cpp's serialised `cel.expr.CheckedExpr`.
 
-The wire format of protocol buffers is read here without their definitions.
+The Python packages of protobuf and CEL do not have these trees' definitions, so that the wire format is read
+without them. Format: https://protobuf.dev/programming-guides/encoding
 """
 
 from __future__ import annotations

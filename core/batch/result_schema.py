@@ -18,7 +18,7 @@ def arriving_schema(tool: Tool, device: Device) -> Mapping[str, Any]:
     """The schema of the values that a tool of a device gives; empty where it is not known.
 
     A stock client takes the value out of FastMCP's object. Our own device client hands on the whole answer of
-    a hosted server (`core.device.mcp.tool_call`), whose `structured` is what the tool declares.
+    a hosted server (`core.device.mcp.results`), whose `structured` is what the tool declares.
     """
     declared = tool.output_schema
     if not declared:

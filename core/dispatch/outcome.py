@@ -11,7 +11,7 @@ around the tool's own answer, whichever client sent it:
 
 | place | sent by |
 |---|---|
-| `structured` | our own hosting of MCP servers (`core.device.mcp.tool_call`) |
+| `structured` | our own hosting of MCP servers (`core.device.mcp.results`) |
 | `structuredContent` | stock clients that pass MCP's answer on unchanged |
 | `result` | stock tools, and MCP's SDK, which wraps values that are not objects |
 | the only text block in `content` that is a JSON object | either, if there is no structured part |

@@ -7,6 +7,10 @@ offline.
 The last sign of life of a link is a time of the system clock, and that clock can be set while the link
 exists: set forward, every device would seem silent; set back, no device ever would. `ClockJumpDetector`
 corrects for this with the loop's monotonic clock.
+
+Address translation and firewalls forget a connection over which nothing passed for a while. The next packet
+of one end is then dropped or answered by a reset, for ever at the same distance: only a heartbeat that comes
+more often helps. So the losses of a device are remembered, and it is said what they have in common.
 """
 
 from __future__ import annotations

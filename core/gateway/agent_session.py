@@ -1,6 +1,8 @@
 """An agent's connection to the service, made when it is needed and again after the service has restarted.
 
-Tickets are the opaque names of the agent's runs, valid as long as its token and the journal.
+Tickets are opaque names of the agent's runs. A ticket is derived from the run and the agent's token, so that
+it survives restarts, is stored nowhere, and is of no use to another agent. The service checks in addition
+that the run is the agent's own.
 """
 
 from __future__ import annotations

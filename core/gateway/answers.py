@@ -1,7 +1,8 @@
 """The answers of the gateway's tools: results of runs in an envelope, long values cut, pictures scaled.
 
 Everything that a device or another program wrote stays a value inside JSON. In the text of an answer, hidden
-characters are written as their JSON escapes: the same value, but visible.
+characters are written as their JSON escapes: the same value, but visible. A value that is cut keeps its
+shape, so that programs can read it.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ Before a request is read, its Host and Origin are checked, so that no web page r
 browser (DNS rebinding), and then its bearer token, by the service. Each token has MCP sessions of its own: no
 other token can use them, their number is limited for this token alone, and they end when the service ends the
 agent's connection (it was stopped or revoked, or has another token).
+
+A request has a time in which to arrive, and each client a share of the connections. Without these limits one
+client takes all that this process can have, and locks out the others: another user of this computer with
+connections that never show a token, or an agent with connections that do.
 """
 
 from __future__ import annotations

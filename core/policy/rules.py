@@ -1,4 +1,8 @@
-"""Defines the rules of policy.toml: the calls that a rule applies to, its decision, examples, time zone."""
+"""Defines the rules of policy.toml: the calls that a rule applies to, its decision, examples, time zone.
+
+The time zone is the one that a rule names, or the machine's. A program chooses the environment of the service
+that it starts, so that neither `TZ` nor `PYTHONTZPATH` counts.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 Both the preview of a change and its execution use these functions. Each returns the change to be signed and
 sentences about what would run, or be reachable, beyond the present state. There are no sentences if the
 change only tightens, which needs no signature.
+
+A scope decides which devices something reaches: rules, profiles, the targets of agents and of saved batches.
+Setting a tag or a production mark that one of them looks at widens that scope, so that an operator signs it.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.commands.live_secrets import Redaction
+from core.device.mcp.results import error_text, result_of
 from core.device.mcp.server_log import ServerLog
 from core.device.mcp.stdio_transport import LineSplitter, OversizedLine
-from core.device.mcp.tool_call import error_text, result_of
 from core.device.mcp.tool_listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
 from core.dispatch.result_sanitizer import take_evidence
 from core.errors import DeviceError, ErrorCode

@@ -9,8 +9,9 @@ import pytest
 from core.models.tools import Risk
 from core.policy.analysis.call_analysis import findings_in_call
 from core.policy.analysis.shell.walk import findings_in_line
+from core.policy.loose_patterns import ADDED, BEFORE, MOST_RULES_TRIED
 from core.policy.models import Answer, PolicyWarning
-from core.policy.policy_check import ADDED, BEFORE, MOST_RULES_TRIED, check_text
+from core.policy.policy_check import check_text
 from core.policy.policy_file import parse_policy
 from core.schema_forms.patterns import Sampler
 from tests.fakes.policy_calls import a_question, a_tool

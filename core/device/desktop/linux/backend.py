@@ -1,7 +1,4 @@
-"""The Linux desktop: AT-SPI for controls, X11 with XTEST for windows, pointer and keys.
-
-The stacking order of the windows tells which of them surely hide what lies below them.
-"""
+"""The Linux desktop: AT-SPI for controls, X11 with XTEST for windows, pointer and keys."""
 
 from __future__ import annotations
 
@@ -12,10 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any, TypeVar
-
-from Xlib import X
-from Xlib import error as xerror
+from typing import TypeVar
 
 from core.controls import SHOWING
 from core.device.desktop.control_search import Found, Wanted, nearest
@@ -34,7 +28,6 @@ from core.device.desktop.interface import (
     Layer,
     Need,
     Scope,
-    StackedWindow,
     Stacking,
     Tree,
     Unavailability,
@@ -58,6 +51,7 @@ from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT, TABLE
 from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
 from core.device.desktop.linux.focus import Search
 from core.device.desktop.linux.redaction import find_hidden
+from core.device.desktop.linux.stacking import read_stacking
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
 from core.device.desktop.linux.visible_children import cell_at, cell_place
 from core.device.desktop.linux.x11_connection import XLink
@@ -65,75 +59,6 @@ from core.device.desktop.linux.x11_display import display_lack
 from core.device.desktop.sensitive_fields import SensitiveFields
 from core.device.desktop.target_window import out_of_sight
 from core.errors import BadInput, DeviceError, ErrorCode
-
-_MOST_WINDOWS = 200
-_LEVELS = 16
-# Pixels at a window's edge that do not count: positions of controls are rounded.
-_EDGE = 2
-
-
-def read_stacking(display: Any) -> Stacking | None:
-    """The windows on the screen, the topmost last; None where windows may be transparent."""
-    name = f"_NET_WM_CM_S{display.get_default_screen()}"
-    if display.get_selection_owner(display.intern_atom(name)) != X.NONE:
-        return None
-    if not display.has_extension("SHAPE"):
-        return None
-    screen = display.screen()
-    order = [child.id for child in screen.root.query_tree().children]
-    found = []
-    for window in x11_windows.shown_windows(display)[-_MOST_WINDOWS:]:
-        chain = _parents(display, screen.root, int(window.id, 16))
-        if chain is None or chain[-1].id not in order:
-            continue
-        place = order.index(chain[-1].id)
-        hides = None if window.is_popup else _opaque_part(chain, screen, window.shadow)
-        found.append((place, StackedWindow(window.id, window.process_id, place, hides)))
-    return Stacking(tuple(window for _, window in sorted(found, key=lambda one: one[0])))
-
-
-def _parents(display: Any, root: Any, number: int) -> list[Any] | None:
-    """A window and its parents below the root window; None if they cannot be read."""
-    chain = [display.create_resource_object("window", number)]
-    try:
-        for _ in range(_LEVELS):
-            parent = chain[-1].query_tree().parent
-            if isinstance(parent, int):
-                return None
-            if parent.id == root.id:
-                return chain
-            chain.append(parent)
-    except xerror.XError:
-        # The window was closed meanwhile.
-        pass
-    return None
-
-
-def _opaque_part(chain: list[Any], screen: Any, shadow: Box) -> Box | None:
-    """The part of the screen that a window surely hides; None if there is none."""
-    part: Box | None = None
-    try:
-        for window in chain:
-            attributes, at = window.get_attributes(), window.get_geometry()
-            is_plain = attributes.map_state == X.IsViewable and attributes.win_class == X.InputOutput
-            if not is_plain or at.depth != screen.root_depth or window.shape_query_extents().bounding_shaped:
-                return None
-            corner = screen.root.translate_coords(window, 0, 0)
-            box = Box(int(corner.x), int(corner.y), int(at.width), int(at.height))
-            if part is None:
-                box = _within(box, shadow)
-            part = box if part is None else part.shared_with(box)
-            if part is None:
-                return None
-    except xerror.XError:
-        return None
-    return part and _within(part, Box(_EDGE, _EDGE, 2 * _EDGE, 2 * _EDGE))
-
-
-def _within(box: Box, rim: Box) -> Box:
-    """A box without its rim, whose sizes are those of both sides together."""
-    return Box(box.x + rim.x, box.y + rim.y, max(0, box.width - rim.width), max(0, box.height - rim.height))
-
 
 Answer = TypeVar("Answer")
 _LACK_S = 2.0
