@@ -250,7 +250,7 @@ class ConsoleLink(QObject):
         try:
             fresh = await self._open_console()
         except (OSError, QuarterdeckError) as error:
-            log.warning("the door could not be opened anew", problem=str(error))
+            log.warning("the door could not be opened again", problem=str(error))
             return False
         old = self._console
         if old is None or self._next is not None:

@@ -83,7 +83,7 @@ class AppState(QObject):
         control_changed: profile, policy, operators or Stop all; read `policy`, `operators`, `stopped`.
         service_changed: read `service`.
         work_changed: long work of the service has come further; read `work`.
-        reset: everything was read anew (start, reconnect, missed events). Screens that show things read
+        reset: everything was read again (start, reconnect, missed events). Screens that show things read
             through the door (a run's cells, journal rows) read them again. The signals above follow it.
     """
 
@@ -256,7 +256,7 @@ class AppState(QObject):
 
     def _emit_cells(self) -> None:
         for place in list(islice(self._cells, CELLS_A_TURN)):
-            # A slot may have the state read anew.
+            # A slot may have the state read again.
             if (cell := self._cells.pop(place, None)) is not None:
                 self.cell_changed.emit(cell)
         if self._cells:

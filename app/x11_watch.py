@@ -203,7 +203,7 @@ class XWatch:
             self._mark_time = event.time
         elif event.type == ge.GenericEventCode:
             if event.evtype == xinput.HierarchyChanged:
-                # Numbers of devices are given anew: none is known until `know_devices`.
+                # Numbers of devices are given out again: none is known until `know_devices`.
                 self._real = frozenset()
                 self.devices_changed = True
             elif event.evtype in _KINDS:

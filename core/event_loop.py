@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """A new event loop, for `asyncio.Runner(loop_factory=new_event_loop)`."""
-    if importlib.util.find_spec("uvloop") is None:
+    try:
+        uvloop = importlib.import_module("uvloop")
+    except ImportError:
         return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop

@@ -162,7 +162,7 @@ class GrowingText(QPlainTextEdit):
             event.ignore()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Wrap anew, and take the height that this needs."""
+        """Wrap again, and take the height that this needs."""
         super().resizeEvent(event)
         if event.oldSize().width() != event.size().width():
             self._fit()

@@ -45,7 +45,7 @@ class SchemaForm(QWidget):
 
     Signals:
         changed: the operator typed or chose something; `value()` is up to date.
-        checked: what is wrong is known anew, a moment after typing; a list of `FieldError`.
+        checked: what is wrong is known again, a moment after typing; a list of `FieldError`.
     """
 
     changed = Signal()

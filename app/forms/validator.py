@@ -180,7 +180,7 @@ class ValidatorProcess(QObject):
         self._go_on()
 
     def _ended(self, process: QProcess) -> None:
-        """It ended by itself, or could not be started: who waits for it is told; the next one tries anew."""
+        """It ended by itself, or could not be started: who waits for it is told; the next one tries again."""
         if process is self._process and isValid(process):
             self._let_go()
             self._finish(_FAILED)

@@ -13,7 +13,7 @@ from app.widgets.labels import Label
 class WrappingLabel(Label):
     """Words that wrap, and are as high as they are at their own width.
 
-    Qt's way, a height that depends on the width, has every layout above ask for it anew, for each label at
+    Qt's way, a height that depends on the width, has every layout above ask for it again, for each label at
     several widths, whenever anything in the form becomes higher: 40 ms where there are a hundred fields.
     """
 

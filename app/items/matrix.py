@@ -137,7 +137,7 @@ class MatrixView(AnimatedItemView, QTableView):
         QTimer.singleShot(0, self, self.measure_now)
 
     def measure_now(self) -> None:
-        """Measure names and columns anew."""
+        """Measure names and columns again."""
         self.names.measure()
         self.spread()
         self.updateGeometries()
@@ -194,7 +194,7 @@ class DeviceHead(QHeaderView):
         self._banded: dict[str, bool] = {}
 
     def look_at_bands(self) -> None:
-        """Paint the names anew when a band came or went."""
+        """Paint the names again when a band came or went."""
         is_production = self._view.matrix_model.is_production
         if any(is_production(device) != banded for device, banded in self._banded.items()):
             self._banded.clear()

@@ -1,4 +1,4 @@
-"""Tiles of a wall as pixmaps, painted anew only when something on them is different; heads of groups."""
+"""Tiles of a wall as pixmaps, painted again only when something on them is different; heads of groups."""
 
 from __future__ import annotations
 

@@ -392,5 +392,5 @@ class TileView(ItemView, QAbstractItemView):
         self.viewport().update()
 
     def measure(self) -> None:
-        """Other colours, other fonts: every tile is painted anew."""
+        """Other colours, other fonts: every tile is painted again."""
         self._tiles.clear()

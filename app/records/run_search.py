@@ -52,7 +52,7 @@ class RunSearch(QObject):
         self._begin()
 
     def look_again(self) -> None:
-        """Search anew for the same words; until the answer is here, what was found stays."""
+        """Search again for the same words; until the answer is here, what was found stays."""
         self.stop()
         self._wanted = max(self._page, len(self.runs))
         self._begin()

@@ -1,4 +1,4 @@
-"""Proves to the service which operator is at this window, on each connection anew.
+"""Proves to the service which operator is at this window, on each connection.
 
 Until a registered key is unlocked the service knows the window by its user only, as `window:USER`. A proof
 holds for one connection and cannot be taken back there, so when the key is locked, or another one unlocked,

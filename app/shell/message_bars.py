@@ -74,7 +74,7 @@ class MessageBars(QWidget):
         standing.acts, standing.on_close = dict(offers), on_close
         says = (kind, fact, detail, tuple(words for words, _ in offers))
         if says != standing.says:
-            # Said again, its links would be made anew, and the keyboard would leave the one it is on.
+            # Said again, its links would be made again, and the keyboard would leave the one it is on.
             standing.says = says
             standing.banner.say(kind, fact, detail, tuple((words, words) for words, _ in offers))
 

@@ -74,7 +74,7 @@ class Providers(QObject):
         self._search_soon = debounce(self, SEARCH_PAUSE_MS, lambda: self._runs.look(self._wanted_runs))
 
     def start(self) -> None:
-        """Ask for what every query needs: the saved batches. What may have changed is asked for anew."""
+        """Ask for what every query needs: the saved batches. What may have changed is asked for again."""
         self._asked.clear()
         self._wanted_tools = None
         self._ask_once(("batches",), self._read_batches)

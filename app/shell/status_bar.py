@@ -142,7 +142,7 @@ class StatusBar(QWidget):
         return part
 
     def show_all(self) -> None:
-        """Show everything anew."""
+        """Show everything again."""
         lost = self._state.service.link is Link.LOST
         set_surface(self, "")
         self.show_service()

@@ -9,7 +9,7 @@ or asks with the hand that a chord or a field reported:
     self.nav.by_hand.ask(self, hand, Stake.HIGH, "save the policy", self.say, self._save)
 
 A press without input is refused in words. Synthetic input counts up to medium risk. Above, the operator types
-the passphrase of the unlocked key, each time anew: a desk stays usable over a remote desktop that makes its
+the passphrase of the unlocked key, every time: a desk stays usable over a remote desktop that makes its
 input with XTEST.
 """
 

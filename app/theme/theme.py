@@ -1,7 +1,7 @@
 """The theme: one mode and one density, applied to the application as palette, style sheet and fonts.
 
 Painted widgets read their colours while painting, so a switch at run time needs no bookkeeping: applying
-the style sheet sends every widget a `StyleChange`, which repaints and measures it anew.
+the style sheet sends every widget a `StyleChange`, which repaints and measures it again.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Theme(QObject):
     def dress(self, window: QWidget) -> None:
         """Give a window, and whatever comes into it, the style sheet; now and whenever that is another one.
 
-        The application has none: by that each widget would be styled anew at each step of its way into a
+        The application has none: by that each widget would be styled again at each step of its way into a
         window, which takes longer than making it, and a switch of the theme four times as long.
         """
         self._windows.add(window)

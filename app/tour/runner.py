@@ -65,7 +65,7 @@ async def perform(app: QApplication, home: Home, album: Album, folder: Path) -> 
 
 
 async def _agent(home: Home) -> Console:
-    """A new connection of the tour's agent, which its operator signs in anew for each sitting."""
+    """A new connection of the tour's agent, which its operator signs in for each sitting."""
     key = load_operator_key(home, OPERATOR, PASSPHRASE)
     terminal = await ensure_service(home, client="cli", actor="cli:tour")
     try:

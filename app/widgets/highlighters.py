@@ -35,7 +35,7 @@ class TomlHighlighter(QSyntaxHighlighter):
         self._looks: dict[str, QTextCharFormat] = {}
 
     def refresh(self) -> None:
-        """Colour everything anew, in the colours that hold now."""
+        """Colour everything again, in the colours that hold now."""
         self._looks.clear()
         self.rehighlight()
 

@@ -274,7 +274,7 @@ class JsonEdit(RedoKey):
         self._place_gutter()
 
     def changeEvent(self, event: QEvent) -> None:
-        """Colour the text anew for another theme."""
+        """Colour the text again for another theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange and hasattr(self, "_colours"):
             self._colours.rehighlight()

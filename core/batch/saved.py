@@ -93,7 +93,7 @@ class SavedBatches:
         """Rename a saved batch. Never replaces another saved batch.
 
         The `name` inside the file changes too if it was the old name. Comments stay, unless the new name
-        cannot be put into its line and the file is written anew.
+        cannot be put into its line and the file is written again.
 
         Raises:
             BadInput: a name is refused, `to` is taken, nothing is saved under `name` (NOT_FOUND), or the

@@ -86,7 +86,7 @@ def _kept_note(home: Home, path: Path) -> str:
             f"There is no journal in {home.path}; the checkpoint in {path} was taken of one."
         )
     key = load_public_key(home.keys / "journal.pub")
-    # A journal that was begun anew has another key, which a checkpoint stored elsewhere reveals.
+    # A journal that was started over has another key, which a checkpoint stored elsewhere reveals.
     if not names_key(note, key):
         raise JournalCorrupt(
             f"The checkpoint in {path} was signed with another key than that of the journal in {home.path}:"
@@ -216,7 +216,7 @@ def audit_verify(
 
     The last lines are the newest checkpoint, a signed note over all entries. Keep them where this home's
     files cannot reach (quarterdeck audit verify > FILE on another disk): with --checkpoint FILE a later
-    verification finds a journal that was rolled back, or begun anew, as a whole.
+    verification finds a journal that was rolled back, or started over, as a whole.
     """
     raise typer.Exit(asyncio.run(verify(context.obj.home, context.obj.json, checkpoint)))
 

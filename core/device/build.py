@@ -228,7 +228,7 @@ class _Look:
                 return answers.get(timeout=seconds)
         return self._none(
             f"The desktop session did not answer within {seconds:g} s",
-            "End the program that keeps it, or begin the session anew; it is looked at again by itself",
+            "End the program that keeps it, or start the session again; this is then checked again by itself",
         )
 
     def _none(self, reason: str, how_to_fix: str) -> Found:

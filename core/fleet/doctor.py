@@ -150,7 +150,7 @@ async def check_certificate(probe: Probe) -> str:
     if fingerprint != probe.known.fingerprint:
         raise CheckFailed(
             f"It shows the certificate {fingerprint}; paired was {probe.known.fingerprint}.",
-            f"If the device was set up anew, pair {probe.known.name} again with the string it prints now. "
+            f"If the device was set up again, pair {probe.known.name} again with the string it prints now. "
             "If it was not, another program answers there.",
         )
     return f"{version}, with the certificate that was paired ({fingerprint})."

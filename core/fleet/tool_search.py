@@ -255,7 +255,7 @@ class ToolIndex:
         postings[word] = [number]
 
     def _compact(self) -> None:
-        """Begin anew if most definitions are offered by no device any more."""
+        """Begin again if most definitions are offered by no device any more."""
         unused = sum(not definition.devices for definition in self._definitions)
         if unused > _MOST_UNUSED and unused * 2 > len(self._definitions):
             self._clear()

@@ -125,7 +125,7 @@ def _newest_facts(entry: Entry, event: Event) -> PersistedState:
     """The facts in a device's newest entry."""
     if isinstance(event, DeviceLost):
         return PersistedState(since=entry.time, reason=event.reason)
-    return PersistedState(since=entry.time, reason="not seen since the service started anew")
+    return PersistedState(since=entry.time, reason="not seen since the service was restarted")
 
 
 def _change(entry: Entry) -> HealthChange:

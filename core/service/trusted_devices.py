@@ -223,7 +223,7 @@ class _Reading:
             [(tool, row)] = entry.body["pins"].items()
             [key] = entry.body["tools"]
             if change is None or (change.subject, change.after.get("pin")) != (f"{device}/{key}", row):
-                self._not_counted(entry, f"had {tool} trusted anew")
+                self._not_counted(entry, f"had {tool} trusted again")
             else:
                 trusted[tool] = pin_of(row).row
             return
@@ -232,7 +232,7 @@ class _Reading:
             before = pin_of(trusted[tool]) if tool in trusted else None
             other = before is not None and before.definition != pin.definition
             if before is not None and other and not is_update(tool, before.definition, pin.definition):
-                self._not_counted(entry, f"had {tool} trusted anew")
+                self._not_counted(entry, f"had {tool} trusted again")
             elif before is None:
                 trusted[tool] = row
             else:

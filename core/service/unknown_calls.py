@@ -5,7 +5,7 @@ sent, no answer ─► unknown ─► its device is there ─► recall ─┬�
                                                              └─ never seen  it refuses the call from now on
 A recall only reads: no command is sent for it. Calls of an earlier service are restored from the journal.
 A device keeps what it knows for `RESULTS_KEPT_S`; older calls are not asked about. Nor are those that were
-sent before the device was paired anew or another machine was accepted as it: that machine never had them.
+sent before the device was paired again or another machine was accepted as it: that machine never had them.
 """
 
 from __future__ import annotations

@@ -275,7 +275,7 @@ class QueuePane(QWidget):
         return self._waiting[0].id if self._waiting else ""
 
     def refresh_times(self) -> None:
-        """Paint the times left anew."""
+        """Paint the times left again."""
         self.view.viewport().update()
 
     # The filter

@@ -48,7 +48,7 @@ class QueueDelegate(ItemDelegate):
         return QFontMetricsF(theme.font("body")).horizontalAdvance(words)
 
     def _room(self) -> float:
-        # The same with and without a scroll bar: its coming must not wrap sentences anew.
+        # The same with and without a scroll bar: its coming must not wrap sentences again.
         return float(self._view.width() - LEFT - RIGHT)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:

@@ -141,7 +141,7 @@ class RequestController(QWidget):
     def update_others(self, others: tuple[Approval, ...]) -> bool:
         """Take over who else of the group still waits.
 
-        What comes while the card takes no answer yet joins it, and it begins anew; nothing joins it later.
+        What comes while the card takes no answer yet joins it, and it begins again; nothing joins it later.
         Returns whether a request left or came.
         """
         known = {one.id for one in self.card.others}

@@ -202,7 +202,7 @@ class RequestView(QWidget):
         self._set_tab_order()
 
     def _set_tab_order(self) -> None:
-        """Tab goes as one reads: what is made anew for each request is else behind the bar."""
+        """Tab goes as one reads: what is made again for each request is else behind the bar."""
         parts = (self.group, self.edited, self.target, self.bytes, self.findings, self.rest, self.helpers)
         stops: list[QWidget] = []
         for part in (*parts, self._right):

@@ -455,7 +455,7 @@ class ApprovalsScreen(Screen):
         self.queue.view.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _park_focus_of_card(self) -> None:
-        """The rows of the card are made anew; a focus in them would go astray."""
+        """The rows of the card are made again; a focus in them would go astray."""
         focus = self.focusWidget()
         if focus is not None and focus.hasFocus() and self.stack.isAncestorOf(focus):
             self._park_focus()

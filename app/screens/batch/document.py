@@ -228,7 +228,7 @@ def blocks_of(steps: Iterable[DraftStep]) -> list[list[Steps]]:
 
 
 def tidy(steps: Iterable[DraftStep]) -> Steps:
-    """Number the groups anew, and give recovery steps the group of their step.
+    """Number the groups again, and give recovery steps the group of their step.
 
     A group of which one step is left is no group any more; what has no step to recover is a step like any
     other; an approval step stands alone.

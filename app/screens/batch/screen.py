@@ -373,7 +373,7 @@ class BatchScreen(Screen):
         self._match()
 
     def _match(self) -> None:
-        """Look anew which devices the filter means; plans follow where they may have changed."""
+        """Look again which devices the filter means; plans follow where they may have changed."""
         if not self.isVisible():
             return  # coming to the front looks
         matching = self.matching

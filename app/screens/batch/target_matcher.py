@@ -28,7 +28,7 @@ class TargetMatcher:
         return len(self.devices) != 1 or self.devices[0].production
 
     def look(self, targets: str, devices: Iterable[Device], connected: bool) -> bool:
-        """Match anew; True when a plan of before may not hold any more."""
+        """Match again; True when a plan of before may not hold any more."""
         try:
             wanted = parse_filter(targets)
         except BadInput as error:

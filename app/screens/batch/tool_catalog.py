@@ -82,7 +82,7 @@ class ToolCatalog(QObject):
         self._read()
 
     def forget(self) -> None:
-        """The service is another one: read everything anew."""
+        """The service is another one: read everything again."""
         self._known.clear()
 
     def _missing(self) -> list[Device]:

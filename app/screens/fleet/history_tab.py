@@ -66,7 +66,7 @@ class HistoryTab(QWidget):
         self._read()
 
     def follow(self) -> None:
-        """The journal has more: read anew soon, while the tab is in front."""
+        """The journal has more: read again soon, while the tab is in front."""
         if self._shown:
             self._entries.refresh_within(AGAIN_MS)
 

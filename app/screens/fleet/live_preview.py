@@ -64,7 +64,7 @@ class LivePreview(QObject):
     def bind(self, link: ConsoleLink, nav: Navigator) -> None:
         """Wishes can be made from now on."""
         self._link, self._nav = link, nav
-        # A service that was started anew knows nothing of the lease.
+        # A service that was started again knows nothing of the lease.
         link.attached.connect(self._attached)
 
     @property
@@ -77,7 +77,7 @@ class LivePreview(QObject):
         return self._standing.get(device) if self._on else None
 
     def turn(self, on: bool) -> None:
-        """Turn it on or off. On means anew: what was refused before is tried once more."""
+        """Turn it on or off. On means again: what was refused before is tried once more."""
         if on == self._on:
             return
         self._on = self._anew = on

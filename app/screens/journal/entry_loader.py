@@ -70,7 +70,7 @@ class EntryLoader(QObject):
         return self._sent
 
     def apply(self, query: str) -> None:
-        """Bring another query into force, or read this one anew."""
+        """Bring another query into force, or read this one again."""
         self._cancel()
         self.query, self._sent = query, with_moments_fixed(query, datetime.now(UTC))
         sent = self._sent

@@ -251,7 +251,7 @@ class CellDetails(QWidget):
             self.choose_tab(wanted)
 
     def tick(self) -> None:
-        """Show the time anew."""
+        """Show the time again."""
         if self._cell is None:
             return
         words = cell_time(self._cell, self._look)

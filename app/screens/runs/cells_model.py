@@ -122,7 +122,7 @@ class CellsModel(MatrixModel[Cell]):
             self.counted.emit()
 
     def put(self, cell: Cell) -> None:
-        """One cell is new. A row that no longer matches the filter stays until the filter is set anew."""
+        """One cell is new. A row that no longer matches the filter stays until the filter is set again."""
         place = (cell.device, cell.step)
         if place not in self._cells or self.summary is None or cell.run != self.summary.id:
             return

@@ -32,7 +32,7 @@ _LABELS = (
 class CommandFacts(ScrollArea):
     """The right side of the drawer.
 
-    Each line is made once and hidden while there is nothing to say: to make them anew for every cell would
+    Each line is made once and hidden while there is nothing to say: to make them again for every cell would
     hold the window for longer than a frame.
     """
 

@@ -107,12 +107,12 @@ class RunHeader(QWidget):
             self.production.set_count(count)
 
     def tick(self, summary: RunSummary) -> None:
-        """Show the time anew."""
+        """Show the time again."""
         self.elapsed.setText(elapsed_words(summary))
 
 
 def say(label: ElidedLabel, words: str) -> None:
-    """Show words; those that are there already are not laid out and painted anew, thirty times a second."""
+    """Show words; those that are there already are not laid out and painted again, thirty times a second."""
     if label.text() != words:
         label.set_text(words)
 

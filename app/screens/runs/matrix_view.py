@@ -115,12 +115,12 @@ class RunMatrix(MatrixView):
         return self.horizontalHeader().sizeHint().height() + rows + 2
 
     def tick(self) -> None:
-        """Paint the times of what goes on anew."""
+        """Paint the times of what goes on again."""
         if self.cells.goes_on():
             self.viewport().update()
 
     def look_at_bands(self) -> None:
-        """Paint the names anew when one of them carries the production band now, or no longer does."""
+        """Paint the names again when one of them carries the production band now, or no longer does."""
         self.names.look_at_bands()
 
     # Measures
@@ -138,7 +138,7 @@ class RunMatrix(MatrixView):
         self.cell_changed.emit(self.current_cell())
 
     def measure_now(self) -> None:
-        """Measure names and columns anew; many devices stand close to each other."""
+        """Measure names and columns again; many devices stand close to each other."""
         self.dense = self.cells.device_count >= DENSE_FROM
         row = DENSE_ROW if self.dense else theme_of(self).metrics.matrix_row
         self.names.setDefaultSectionSize(row)

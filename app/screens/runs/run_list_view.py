@@ -94,7 +94,7 @@ class RunListView(AnimatedItemView, QListView):
                 yield self.runs.index(row, 0)
 
     def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
-        """A run's row is painted anew where it is: rows have one height, so nothing has to be laid out.
+        """A run's row is painted again where it is: rows have one height, so nothing has to be laid out.
 
         `QListView` would lay out and paint the whole list, thirty times a second while a run goes on.
         """

@@ -312,7 +312,7 @@ class RunsScreen(Screen):
             self._reading.load(lambda console: self._read(console, run), run)
 
     async def _read(self, console: Console, run: str) -> tuple[Run, HeldCells]:
-        # In pages: a cell that changes after its own page was read, and before the last one, is taken anew.
+        # In pages: a cell that changes after its own page was read, and before the last one, is taken again.
         held = self._coming = HeldCells()
         read = await console.runs.get(run)
         async for summary, cells in cell_pages(console.runs, read):

@@ -27,7 +27,7 @@ from core.device.sandbox.sight import Sight
 
 _INNER = Path(sandbox_init.__file__)
 _APT = _INNER.with_name("apt.conf")
-# Imported as a module, so that it is not compiled anew for each command.
+# Imported as a module, so that it is not compiled again for each command.
 _START = f"import sys; sys.path.insert(0, {str(_INNER.parent)!r}); import sandbox_init; sandbox_init.run()"
 _SELF_TEST_S = 10.0
 # Programs need these variables to find their files; any other may contain a secret or lead to a daemon.
@@ -37,7 +37,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KERNELS_OWN = ("/sys/kernel/debug", "/sys/kernel/tracing")
 # NixOS has every program of its PATH below /run.
 _NEEDED_BELOW_HIDDEN = ("/run/current-system", "/run/wrappers")
-# bubblewrap creates these anew, so that they contain nothing of the machine's own.
+# bubblewrap creates these itself, so that they contain nothing of the machine's own.
 _OWN_MOUNTS = ("/dev", "/proc")
 _OPEN_FILES = 1024
 # All concurrent commands together may take 1/2 of the user's pools, in equal shares.

@@ -1,6 +1,6 @@
 """The first process of the sandbox: applies Landlock and the second seccomp filter, then runs the command.
 
-It uses the standard library only, and little of that, because it starts anew for each command. It is process
+It uses the standard library only, and little of that, because it starts again for each command. It is process
 1 of its PID namespace: when it ends, the kernel kills every process that the command left running.
 
 The command's output passes through this process, so that nothing leaves the sandbox that was read after a
@@ -393,7 +393,7 @@ class Pools:
             self._is_new = False
 
     def _count(self) -> None:
-        """Count the pool members anew.
+        """Count the pool members again.
 
         Stopping interrupts waiting calls; the kernel restarts them, so the next answer uses this count.
         """

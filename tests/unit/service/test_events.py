@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 
 import pytest
 
 from core.batch.models import Cell, CellState
 from core.service.console import CellChanged, Event, Missed
 from core.service.event_hub import EventHub, Pending
+from core.service.rpc.protocol import encode_events
 
 
 def cell(step: str, state: CellState = CellState.QUEUED) -> CellChanged:
@@ -103,3 +105,10 @@ async def test_a_watcher_that_is_only_forgotten_is_not_fed_for_ever():
     hub.subscribe()
     gc.collect()
     assert len(hub) == 0
+
+
+def test_an_event_is_encoded_once_for_all_clients() -> None:
+    event = cell("a")
+    frames = [json.loads(encode_events(stream, [event])) for stream in (1, 2)]
+    assert [frame["events"] for frame in frames] == [[event.model_dump(mode="json", by_alias=True)]] * 2
+    assert event.encoded is event.encoded
