@@ -28,7 +28,7 @@ PARTS = st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text("ab\n"
 
 def entry(seq: int, **fields: Any) -> Entry:
     event = ProgressReported(seq=seq, **fields)
-    return Entry(**event.entry("device:a", call_id="c").model_dump(), seq=seq + 1, time=f"t{seq}")
+    return Entry(**event.entry("device:a", call_id="c").values(), seq=seq + 1, time=f"t{seq}")
 
 
 def written(output: LiveOutput, seq: int) -> list[Entry]:

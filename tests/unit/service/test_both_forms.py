@@ -211,7 +211,7 @@ async def test_a_read_that_was_sent_and_not_answered_is_closed_as_a_read(home: H
         await rig.journal.settle()
         [sent] = (await rig.journal.query(f"run:{RUN} kind:{Kind.COMMAND_SENT}")).entries
         if earlier:
-            await rig.journal.append(started().model_copy(update={"run": "r-0002"}))
+            await rig.journal.append(replace(started(), run="r-0002"))
             place = {"run": "r-0002", "call_id": "c-2"}
             await rig.journal.append_many([replace(new, **place) for new in four_of(sent)])
         before = rig.journal.state.entries
@@ -232,7 +232,7 @@ async def test_the_picture_of_a_device_is_found(home: Home, earlier: bool) -> No
         [sent, result] = await rig.entries("tool:screenshot")
         body = {**result.body, "result": {**result.body["result"], **pictured}}
         entries = [*(four_of(sent) if earlier else [new_of(sent)])]
-        entries.append(new_of(result).model_copy(update={"body": body}))
+        entries.append(replace(new_of(result), body=body))
         await rig.journal.append_many([replace(new, call_id="c-2") for new in entries])
         facts = await remembered_devices(rig.journal, {DEVICE})
         assert facts[DEVICE].picture == "ab" * 32
