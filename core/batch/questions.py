@@ -15,9 +15,9 @@ from core.approvals.queue import Answered, ApprovalRequest
 from core.audit.entries import NewEntry
 from core.audit.events import ApprovalExpired, ApprovalRequested, EntryFields
 from core.batch.expressions import Context, ExpressionError
+from core.batch.live_run import LiveRun
 from core.batch.models import APPROVAL, LONGEST_QUESTION, ApprovalStep, CellState
-from core.batch.run_machine import AskQuestion
-from core.batch.run_state import ActiveRun
+from core.batch.step_scheduler import AskQuestion
 from core.batch.templates import CompiledStep
 from core.canonical_json import canonical_bytes
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
@@ -64,7 +64,7 @@ class AskedQuestion:
     `text` is what operators read and sign: the batch's question with the values of its expressions.
     """
 
-    run: ActiveRun
+    run: LiveRun
     step: ApprovalStep
     asked: AskQuestion
     text: str

@@ -104,7 +104,7 @@ async def test_an_agent_s_request_is_known_again_by_its_id_whatever_is_in_it(ser
     agent = await agent_of(service, "clerk")
     asked = await agent.runs.call("this-computer", "get_system_info", {}, request_id=number)
     first = await agent.runs.wait(asked.summary.id, PATIENCE)
-    service.runner._runs.clear()  # as after a restart
+    service.runs._runs.clear()  # as after a restart
     again = await agent.runs.call("this-computer", "get_system_info", {}, request_id=number)
     assert again.summary.id == first.summary.id
     assert len((await service.journal.query(f"kind:{Kind.COMMAND_SENT}")).entries) == 1
@@ -232,7 +232,7 @@ async def test_a_list_has_the_summaries_that_all_entries_of_each_run_give(servic
     in_memory = [run.summary.id for run in (retried, called, resumed, settled, failed, done)]
     kept = await console.runs.list()
     assert [run.id for run in kept] == in_memory
-    service.runner._runs.clear()  # as after many more runs
+    service.runs._runs.clear()  # as after many more runs
     listed = await console.runs.list()
     whole = [(await reader.states(run.id)).summary for run in listed]
     assert listed == whole
