@@ -17,6 +17,7 @@ from typing import NoReturn
 from core.audit.entries import Kind
 from core.errors import BadInput
 from core.query_tokens import Syntax, Token, Value, tokens
+from core.text import at_place, too_long
 
 # Field of the query language: column of the journal's database.
 TEXT_FIELDS = {
@@ -136,7 +137,7 @@ def parse_query(text: str, now: datetime | None = None) -> Query:
         BadInput: the query is invalid; the message names the column, the problem and the allowed terms.
     """
     if len(text) > MAX_LENGTH:
-        raise BadInput(f"A query has at most {MAX_LENGTH} characters; this one has {len(text)}.")
+        raise BadInput(too_long("A query", text, MAX_LENGTH))
     now = now or datetime.now(UTC)
     terms: list[Term] = []
     since: list[str] = []
@@ -273,4 +274,4 @@ def _parse_moment(text: str, now: datetime) -> datetime | None:
 
 
 def _fail(column: int, problem: str, allowed: str) -> NoReturn:
-    raise BadInput(f"Column {column}: {problem}. Allowed: {allowed}.")
+    raise BadInput(at_place(f"{problem}. Allowed: {allowed}.", column))

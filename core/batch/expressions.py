@@ -37,7 +37,7 @@ from core.batch.step_values import filled, unfit_for_arguments
 from core.errors import BadInput
 from core.models.device_filter import os_word
 from core.models.devices import Device
-from core.text import sentences
+from core.text import sentences, too_long
 
 LONGEST = 2_000
 """Most characters of an expression."""
@@ -281,9 +281,7 @@ def compile_expression(text: str, scope: Scope) -> Expression:
         ExpressionError: the text is no expression, too long, too deeply nested, or reads what is not there.
     """
     if len(text) > LONGEST:
-        raise ExpressionError(
-            f"an expression has at most {LONGEST:,} characters; this one has {len(text):,}."
-        )
+        raise ExpressionError(too_long("an expression", text, LONGEST))
     try:
         text.encode()
     except UnicodeEncodeError as error:

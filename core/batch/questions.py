@@ -25,6 +25,7 @@ from core.ids import new_id
 from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
 from core.statements import Request, make_request
+from core.text import too_long
 
 # Stands where a command has the digest of its tool's contract.
 QUESTION_CONTRACT = "quarterdeck.question/1"
@@ -166,9 +167,7 @@ def question_text(step: ApprovalStep, compiled: CompiledStep | None, context: Co
     if not text.strip():
         raise ExpressionError("the question is empty.")
     if len(text) > LONGEST_QUESTION:
-        raise ExpressionError(
-            f"a question has at most {LONGEST_QUESTION:,} characters; this one has {len(text):,}."
-        )
+        raise ExpressionError(too_long("a question", text, LONGEST_QUESTION))
     return text
 
 
