@@ -66,7 +66,7 @@ def load_or_make_identity(folder: Path, name: str = "quarterdeck") -> Identity:
     except (OSError, ValueError) as error:
         raise BadInput(
             f"The link certificate in {folder} cannot be read: {error}. Put {CERTIFICATE} and {KEY} back, or "
-            "remove both and pair every device anew."
+            "remove both and pair every device again."
         ) from error
     if os.name == "posix" and mode & 0o077:
         raise BadInput(f"The key {key} may be read by others; make it private (chmod 600) or remove it.")

@@ -236,7 +236,7 @@ def _duration(token: _RawTerm) -> DurationTerm:
 def _milliseconds(token: _RawTerm, text: str, allowed: str) -> float:
     match = _DURATION.fullmatch(text)
     if match is None:
-        _fail(token.value_column, f"{text!r} is no duration", allowed)
+        _fail(token.value_column, f"{text!r} is not a duration", allowed)
     return float(match[1]) * _MS[match[2]]
 
 
@@ -245,7 +245,7 @@ def _numbers(token: _RawTerm) -> SeqTerm:
     if match is None or token.raw == "..":
         _fail(
             token.value_column,
-            f"{token.raw!r} is no number or range",
+            f"{token.raw!r} is not a number or a range",
             "seq:17, seq:100..200, seq:100.. or seq:..200",
         )
     if match[3] is not None:
@@ -259,7 +259,7 @@ def _moment(token: _RawTerm, now: datetime) -> str:
         _fail(token.column, f"{token.field} cannot be negated", "since for the one side, until for the other")
     moment = _parse_moment(token.raw.strip('"'), now)
     if moment is None:
-        _fail(token.value_column, f"{token.raw!r} is no moment", allowed)
+        _fail(token.value_column, f"{token.raw!r} is not a date, a time or an age", allowed)
     return moment.isoformat(timespec="microseconds")[:26] + "Z"
 
 

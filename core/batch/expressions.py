@@ -406,7 +406,7 @@ def _compiled(environment: Any, text: str, types: MessageTypes | None = None) ->
         match = _PROBLEM.search(str(error))
         if match is None or int(match[1]) < 1:
             deep = _TOO_DEEP.search(str(error))
-            what = "it is nested too deeply; allowed are 32 levels" if deep else f"no expression: {error}"
+            what = "it is nested too deeply; allowed are 32 levels" if deep else f"it cannot be read: {error}"
             raise ExpressionError(what) from None
         line, column = int(match[1]), int(match[2])
         after = text.splitlines()[line - 1][column - 1 :] if match[3] else ""
@@ -487,16 +487,16 @@ def _json_of(value: Any) -> Any:
             return large_integers.large_integer(plain)
         case "DOUBLE":
             if not math.isfinite(plain):
-                raise ValueError("the value is no number that JSON can hold")
+                raise ValueError("the value is not a number that JSON can hold")
             return plain
         case "LIST":
             return [_json_of(element) for element in plain]
         case "MAP":
             return {_key(key): _json_of(inner) for key, inner in plain.items()}
-    raise ValueError(f"a value of the kind {kind.lower()} is no JSON value")
+    raise ValueError(f"a value of the kind {kind.lower()} is not a JSON value")
 
 
 def _key(key: object) -> str:
     if not isinstance(key, str):
-        raise ValueError(f"the key {key!r} is no text")
+        raise ValueError(f"the key {key!r} is not text")
     return key

@@ -79,7 +79,7 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
         )
     if not remainder.first:
         raise Refused(
-            f"Nothing of {summary.id} is left to do.", next_step="Start the batch again to do it anew."
+            f"Nothing of {summary.id} is left to do.", next_step="Start the batch again to run all of it."
         )
     secret = [
         step.id
@@ -89,7 +89,7 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
     if secret:
         raise Refused(
             f"The arguments of {', '.join(secret)} are secret and were not stored.",
-            next_step="Start the batch again, and give them anew.",
+            next_step="Start the batch again, and give them again.",
         )
 
 

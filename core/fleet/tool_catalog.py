@@ -234,7 +234,7 @@ class ToolCatalog:
         if len(known | tools) > MOST_PINNED:
             raise DeviceError(
                 f"{name} has offered more than {MOST_PINNED:,} different tools; none is added."
-                " Look at what it is, then forget it and pair it anew.",
+                " Look at what it is, then forget it and pair it again.",
                 ErrorCode.TOO_LARGE,
             )
 

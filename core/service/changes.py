@@ -141,7 +141,7 @@ class ChangeGate:
             raise Refused("The signature is for another home.", ErrorCode.APPROVAL_INVALID)
         if statement.change != change:
             raise Refused(
-                "The signature is for another change, or things changed meanwhile; look again and sign anew.",
+                "The signature is for another change, or things changed meanwhile; look and sign again.",
                 ErrorCode.APPROVAL_INVALID,
             )
         check_time(statement.expires)

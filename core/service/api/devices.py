@@ -234,7 +234,7 @@ class LocalDevices(ClientApi, DevicesApi):
             )
             service.registry.pair(paired_by(await self._client.record(event, name)))
             service.links.machines.forget(name)
-            await service.links.disconnect(name, "it was paired anew")
+            await service.links.disconnect(name, "it was paired again")
             service.links.know(name)
             self._drop_dial_token(name)
         line = encode_pairing(Line(heard_at.url, name, token, heard_at.fingerprint))
@@ -270,7 +270,7 @@ class LocalDevices(ClientApi, DevicesApi):
             with registry.staged_dial_token(name, line.token) as put_in_place:
                 registry.pair(paired_by(await self._client.record(event, name)))
                 service.links.machines.forget(name)
-                await service.links.disconnect(name, "it was paired anew")
+                await service.links.disconnect(name, "it was paired again")
                 service.links.know(name)
                 put_in_place()
             service.links.dial(name)

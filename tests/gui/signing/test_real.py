@@ -371,7 +371,7 @@ async def test_what_changed_while_the_sheet_was_open_is_refused_told_and_can_be_
         bay.home.policy.unlink()
         press(sheet)
         await seen(lambda: not page.work.saving and page.banner.isVisible())
-        assert "sign anew" in page.banner.words() or "changed by another program" in page.banner.words()
+        assert "sign again" in page.banner.words() or "changed by another program" in page.banner.words()
         assert page.editor.text() == ALLOW
         assert not bay.home.policy.exists()
         [refused] = await bay.entries(Kind.CHANGE_REFUSED)
@@ -620,7 +620,7 @@ async def test_a_key_that_is_not_the_registered_one_proves_and_signs_nothing(
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         assert not sheet.sign.isEnabled()
-        assert "lies here" in problem_in(sheet)
+        assert "has a key here" in problem_in(sheet)
         await do_not_sign(desk)
         assert await bay.entries(Kind.PROFILE_CHANGED, Kind.CHANGE_REFUSED) == []
 

@@ -213,7 +213,7 @@ async def test_a_key_whose_file_was_exchanged_signs_nothing(theme: Theme, tmp_pa
     async with open_frame(theme, tmp_path, console) as desk:
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
-        await seen(lambda: "lies here" in problem_in(sheet))
+        await seen(lambda: "has a key here" in problem_in(sheet))
         assert not sheet.sign.isEnabled()
         assert sheet.unlock is None
         await do_not_sign(desk)
@@ -225,14 +225,14 @@ async def test_an_act_that_fails_after_it_was_signed_is_told_where_it_was_asked_
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
     console.fail_next["set_profile"] = Refused(
-        "The signature is for another change, or things changed meanwhile; look again and sign anew.",
+        "The signature is for another change, or things changed meanwhile; look and sign again.",
         ErrorCode.APPROVAL_INVALID,
     )
 
     async with open_frame(theme, tmp_path, console) as desk:
         desk.window.choose_profile(Profile.TRUSTED)
         await sign(desk)
-        await seen(lambda: any("look again and sign anew" in words for words in banners(desk)))
+        await seen(lambda: any("look and sign again" in words for words in banners(desk)))
         assert console.policy_status.profile is Profile.GUARDED
         # Nothing of the first try is left in the way of the second.
         desk.window.choose_profile(Profile.TRUSTED)

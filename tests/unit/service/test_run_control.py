@@ -119,7 +119,7 @@ async def test_inputs_are_checked_before_anything_starts(service: Service):
         ({"most": "1"}, "most is not of type integer"),
         ({"most": True}, "most is not of type integer"),
         ({"most": 1, "word": "z"}, "word is not one of"),
-        ({"most": 1, "other": 1}, "other is no input of this batch"),
+        ({"most": 1, "other": 1}, "other is not an input of this batch"),
     ):
         with pytest.raises(BadInput, match=fault):
             await runs.start(batch, inputs=given)
