@@ -19,7 +19,9 @@ def split_address(address: str) -> tuple[str, int]:
     elif ":" in host:
         host = ""
     if not colon or not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
-        raise BadInput(f"{address!r} is no address to listen at; write HOST:PORT, such as 127.0.0.1:5000.")
+        raise BadInput(
+            f"{address!r} is not an address to listen at; write HOST:PORT, such as 127.0.0.1:5000."
+        )
     if not re.fullmatch(r"[A-Za-z0-9._:%-]+", host):
         raise BadInput(f"{host!r} is not the name or the number of a host.")
     return host, int(port)

@@ -241,7 +241,7 @@ def _replaced(value: Any, opened: dict[str | int, Any] | bytes | _Spans) -> Any:
         return stand_in(opened, value)
     if isinstance(opened, _Spans):
         if not isinstance(value, str):
-            raise BadInput("An opening is for a part of a text, and no text came.")
+            raise BadInput("An opening is for a part of a text, but the value is not text.")
         return masked_text(value, opened)
     if isinstance(value, dict):
         _check_there(opened, value.keys(), str)

@@ -17,6 +17,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from core.errors import BadInput
 from core.query_tokens import Syntax, Token, Value, tokens
+from core.text import at_place, too_long
 
 LONGEST = 2000
 _SYNTAX = Syntax(re.compile(r"([^\s:,!\"'*?]*):"), quotes="\"'", wildcards="*?")
@@ -71,17 +72,17 @@ class Language(Generic[Thing]):
         """Parse a filter.
 
         Raises:
-            BadInput: the text is not a valid filter; names the column (from 1) and what is expected there.
+            BadInput: the text is not a valid filter; its message begins with the column.
         """
         if len(text) > LONGEST:
-            _fail(LONGEST, f"A filter has at most {LONGEST} characters; this one has {len(text)}.")
+            raise BadInput(too_long("A filter", text, LONGEST))
         return Filter(text, tuple(self._term(text, token) for token in tokens(text, _SYNTAX)))
 
     def _term(self, text: str, token: Token) -> Term[Thing]:
         if token.negated and token.end == token.name_start:
-            _fail(token.end, f'After "!" comes a term, such as !{next(iter(self.fields))}:lab.')
+            _fail(token.end, f'a term comes after "!", such as !{next(iter(self.fields))}:lab')
         if token.negated and text[token.name_start] == "!":
-            _fail(token.name_start, 'One "!" is enough.')
+            _fail(token.name_start, 'one "!" is enough')
         key = self._key(token)
         patterns = [self._value(text, key, value) for value in token.values]
         values = [text[value.start : value.end] for value in token.values]
@@ -94,26 +95,24 @@ class Language(Generic[Thing]):
             return ""
         if token.name.casefold() not in self.fields:
             known = ", ".join(self.fields)
-            message = f'There is no field "{token.name}". Fields: {known}. Quote it to search for the text.'
+            message = f'there is no field "{token.name}"; fields are {known}; quote it to search for the text'
             _fail(token.name_start, message)
         return token.name.casefold()
 
     def _value(self, text: str, key: str, value: Value) -> re.Pattern[str] | str:
         """The matcher of a value that is valid for this field."""
         if value.empty_quotes is not None:
-            _fail(value.empty_quotes, "There is nothing between these quotes.")
+            _fail(value.empty_quotes, "there is nothing between these quotes")
         if value.open_quote is not None:
-            _fail(value.open_quote, f"This quote is not closed; end it with {text[value.open_quote]}.")
+            _fail(value.open_quote, f"this quote is not closed; end it with {text[value.open_quote]}")
         if not value.text:
-            _fail(value.start, f"Expected {self._allowed(key) if key else 'a word'} here.")
+            _fail(value.start, f"{f'a value for {key}' if key else 'a word'} is expected here")
         pattern = _pattern(value, inside=not key)
         if key in self.closed and not any(_fits(pattern, known) for known in self.closed[key]):
             shown = text[value.start : value.end]
-            _fail(value.start, f'"{shown}" is not a value of {key}. Expected {self._allowed(key)}.')
+            allowed = ", ".join(self.closed[key])
+            _fail(value.start, f'"{shown}" is not a value of {key}; allowed are {allowed}')
         return pattern
-
-    def _allowed(self, key: str) -> str:
-        return "one of: " + ", ".join(self.closed[key]) if key in self.closed else f"a value for {key}"
 
 
 def _pattern(value: Value, inside: bool) -> re.Pattern[str] | str:
@@ -141,4 +140,4 @@ def _fits(pattern: re.Pattern[str] | str, text: str) -> bool:
 
 
 def _fail(at: int, what: str) -> NoReturn:
-    raise BadInput(f"Filter, column {at + 1}: {what}.")
+    raise BadInput(at_place(f"{what}.", at + 1))

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from core.confusables import foreign_letters
 
 _HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_PLACE = re.compile(r"(?:Line \d+, c|C)olumn (\d+): ")
 # A sentence may end inside quotation marks or brackets.
 _ENDED = re.compile(r"[.!?…:;][\"'”’)\]]*\Z")
 _CONTROL_NAMES = {
@@ -152,6 +153,26 @@ def sentences(*texts: str) -> str:
     """
     kept = [text.strip() for text in texts]
     return " ".join(text if _ENDED.search(text) else f"{text}." for text in kept if text)
+
+
+def at_place(what: str, column: int, line: int = 0) -> str:
+    """What is wrong at a place in a text that a person writes; both numbers count from 1.
+
+    `line` is left out where a text has one line.
+    """
+    place = f"Line {line}, column {column}" if line else f"Column {column}"
+    return f"{place}: {what}"
+
+
+def column_of(message: str) -> int | None:
+    """The column that `at_place` has put before a message; None without one."""
+    match = _PLACE.match(message)
+    return int(match[1]) if match else None
+
+
+def too_long(what: str, text: str, most: int) -> str:
+    """The error of a text that is too long; `what` it is, with its article."""
+    return f"{what} has at most {most:,} characters; this one has {len(text):,}."
 
 
 def clause(text: str) -> str:

@@ -49,14 +49,14 @@ def tags_problem(text: str) -> str:
     if len(tags) > MOST_TAGS:
         return f"At most {MOST_TAGS} tags; these are {len(tags)}."
     wrong = next((tag for tag in tags if not TAG.match(tag)), None)
-    return "" if wrong is None else f"{wrong!r} is no tag: letters, digits, '.', '_', ':', '/' and '-'."
+    return "" if wrong is None else f"{wrong!r} is not a tag: letters, digits, '.', '_', ':', '/' and '-'."
 
 
 def agent_problem(agent: str) -> str:
     """What is wrong with the name of a stock client's agent; empty when nothing is."""
     if not agent or AGENT.match(agent):
         return ""
-    return f"{agent!r} is no agent's name: a letter first, then letters, digits, '.', '_' and '-'."
+    return f"{agent!r} is not the name of an agent: a letter first, then letters, digits, '.', '_' and '-'."
 
 
 def fingerprint_groups(fingerprint: str) -> str:

@@ -198,7 +198,7 @@ class SignDialog(Dialog):
         if none_here != self._none_here:
             self._none_here = none_here
             names = ", ".join(operator.name for operator in self._state.operators)
-            why = f"The key of none of this home's operators ({names}) lies here. Sign where one does."
+            why = f"None of this home's operators ({names}) has a key here. Sign where one of them has."
             self.say(why if none_here else "")
 
     def _end_seen(self) -> None:

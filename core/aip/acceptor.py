@@ -376,10 +376,10 @@ def _no_upgrade(fault: Exception) -> str:
     The text contains nothing that the peer sent: it could make every reason different.
     """
     if isinstance(fault, InvalidHeader):
-        return f"it asked for no WebSocket: its header {fault.name} is missing or wrong"
+        return f"it did not ask for a WebSocket: its header {fault.name} is missing or wrong"
     if isinstance(fault, SecurityError):
-        return "it asked for no WebSocket: its request is too long"
-    return "it asked for no WebSocket: its request is none"
+        return "it did not ask for a WebSocket: its request is too long"
+    return "it did not ask for a WebSocket: its request is not valid HTTP"
 
 
 def _set(arrived: asyncio.Future[None]) -> None:

@@ -161,8 +161,8 @@ _WORDS = {
     DialFault.TOKEN: (ErrorCode.DENIED_BY_DEVICE, "{where} does not accept our token"),
     DialFault.OCCUPIED: (_OFFLINE, "{where}: another console is connected to it"),
     DialFault.HTTP_STATUS: (_PROTOCOL, "{where} answers with {detail}"),
-    DialFault.NO_WEBSOCKET: (_PROTOCOL, "{where} is no device link: {detail}"),
-    DialFault.PROXY: (_PROTOCOL, "{where} is no device link: {detail}"),
+    DialFault.NO_WEBSOCKET: (_PROTOCOL, "{where} is not a device link: {detail}"),
+    DialFault.PROXY: (_PROTOCOL, "{where} is not a device link: {detail}"),
     DialFault.CLOSED: (_PROTOCOL, "{where} closed the connection at once"),
 }
 

@@ -158,7 +158,7 @@ def _check(pairing: Pairing) -> None:
     if not pairing.name.strip() or len(pairing.name) > _LONGEST_NAME or not pairing.name.isprintable():
         raise BadInput("The pairing string names no device.")
     if not TOKEN.fullmatch(pairing.token):
-        raise BadInput("The token of the pairing string is none.")
+        raise BadInput("The pairing string has no valid token.")
     if pairing.fingerprint and not FINGERPRINT.fullmatch(pairing.fingerprint):
         raise BadInput("The fingerprint is not a SHA-256 in hexadecimal.")
 

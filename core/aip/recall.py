@@ -69,6 +69,6 @@ def _late_answer(call_id: str, told: RecalledResult) -> LateAnswer | None:
     try:
         result = Result.model_validate(told.result)
     except ValidationError:
-        return LateAnswer((call_id,), (), "what it kept of the call is no result", recalled=True)
+        return LateAnswer((call_id,), (), "what it kept of the call is not a result", recalled=True)
     wrong = "" if result.call_id == call_id else f"it is a result for call {str(result.call_id)[:200]}"
     return LateAnswer((call_id,), (result,), wrong, recalled=True)

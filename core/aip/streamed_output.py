@@ -143,7 +143,7 @@ class StreamedOutput:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            raise OutputMissing(f"its {streamed.field} is no text.") from None
+            raise OutputMissing(f"its {streamed.field} is not text.") from None
 
     def _give_up(self, call: _Call, why: str) -> None:
         call.given_up = why

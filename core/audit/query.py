@@ -17,6 +17,7 @@ from typing import NoReturn
 from core.audit.entries import Kind
 from core.errors import BadInput
 from core.query_tokens import Syntax, Token, Value, tokens
+from core.text import at_place, too_long
 
 # Field of the query language: column of the journal's database.
 TEXT_FIELDS = {
@@ -136,7 +137,7 @@ def parse_query(text: str, now: datetime | None = None) -> Query:
         BadInput: the query is invalid; the message names the column, the problem and the allowed terms.
     """
     if len(text) > MAX_LENGTH:
-        raise BadInput(f"A query has at most {MAX_LENGTH} characters; this one has {len(text)}.")
+        raise BadInput(too_long("A query", text, MAX_LENGTH))
     now = now or datetime.now(UTC)
     terms: list[Term] = []
     since: list[str] = []
@@ -235,7 +236,7 @@ def _duration(token: _RawTerm) -> DurationTerm:
 def _milliseconds(token: _RawTerm, text: str, allowed: str) -> float:
     match = _DURATION.fullmatch(text)
     if match is None:
-        _fail(token.value_column, f"{text!r} is no duration", allowed)
+        _fail(token.value_column, f"{text!r} is not a duration", allowed)
     return float(match[1]) * _MS[match[2]]
 
 
@@ -244,7 +245,7 @@ def _numbers(token: _RawTerm) -> SeqTerm:
     if match is None or token.raw == "..":
         _fail(
             token.value_column,
-            f"{token.raw!r} is no number or range",
+            f"{token.raw!r} is not a number or a range",
             "seq:17, seq:100..200, seq:100.. or seq:..200",
         )
     if match[3] is not None:
@@ -258,7 +259,7 @@ def _moment(token: _RawTerm, now: datetime) -> str:
         _fail(token.column, f"{token.field} cannot be negated", "since for the one side, until for the other")
     moment = _parse_moment(token.raw.strip('"'), now)
     if moment is None:
-        _fail(token.value_column, f"{token.raw!r} is no moment", allowed)
+        _fail(token.value_column, f"{token.raw!r} is not a date, a time or an age", allowed)
     return moment.isoformat(timespec="microseconds")[:26] + "Z"
 
 
@@ -273,4 +274,4 @@ def _parse_moment(text: str, now: datetime) -> datetime | None:
 
 
 def _fail(column: int, problem: str, allowed: str) -> NoReturn:
-    raise BadInput(f"Column {column}: {problem}. Allowed: {allowed}.")
+    raise BadInput(at_place(f"{problem}. Allowed: {allowed}.", column))

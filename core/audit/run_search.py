@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from core.audit.entries import Kind
 from core.audit.query_plan import last_seq
 from core.errors import BadInput
+from core.text import too_long
 
 MAX_WORDS = 32
 MAX_LENGTH = 2000
@@ -115,7 +116,7 @@ def _conditions(words: str) -> tuple[list[str], dict[str, str | int]]:
     """The SQL condition of each word, and the LIKE patterns as parameters."""
     texts = words.split()
     if len(words) > MAX_LENGTH:
-        raise BadInput(f"A search for runs has at most {MAX_LENGTH} characters; this one has {len(words)}.")
+        raise BadInput(too_long("A search for runs", words, MAX_LENGTH))
     if any("\ud800" <= letter <= "\udfff" for letter in words):
         raise BadInput("A search for runs has a character in it that is half of a pair.")
     if len(texts) > MAX_WORDS:

@@ -130,7 +130,7 @@ class Spooled:
         """Describe damage that no crash explains; empty if none. The journal has the records up to `done`."""
         for gap in self.gaps:
             if not gap.torn:
-                return f"what stands at byte {gap.start:,} is no record"
+                return f"there is no record at byte {gap.start:,}"
         torn_at = {gap.after for gap in self.gaps} | {one.after for one in self.foreign}
         before = done
         for place, (number, _) in enumerate(self.records):

@@ -319,7 +319,7 @@ class _Check:
         spooled = read_records(files.spool or b"", self._spool_key)
         check_spool(spooled, head.spool_done, self._folder / SPOOL)
         if spooled.foreign:
-            then = "They are no part of the journal; the next start does not take them, and sets them aside."
+            then = "They are not part of the journal; the next start does not take them, and sets them aside."
             raise _Bad(refused_words(spooled.foreign, then))
 
     def _first_page(self, files: _Files) -> None:

@@ -23,6 +23,7 @@ from core.batch.expressions import (
     ExpressionError,
     StepFacts,
 )
+from core.batch.live_run import step_facts
 from core.batch.models import (
     ABSENT,
     LONGEST_VALUE,
@@ -41,7 +42,6 @@ from core.batch.models import (
     Step,
     result_of,
 )
-from core.batch.run_state import step_facts
 from core.batch.step_values import LargeText, has_large_texts, readable_value
 from core.batch.templates import CompiledStep, StepExpressionError, compile_all, steps_before
 from core.errors import BadInput, ErrorCode

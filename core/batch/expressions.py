@@ -37,7 +37,7 @@ from core.batch.step_values import filled, unfit_for_arguments
 from core.errors import BadInput
 from core.models.device_filter import os_word
 from core.models.devices import Device
-from core.text import sentences
+from core.text import sentences, too_long
 
 LONGEST = 2_000
 """Most characters of an expression."""
@@ -281,9 +281,7 @@ def compile_expression(text: str, scope: Scope) -> Expression:
         ExpressionError: the text is no expression, too long, too deeply nested, or reads what is not there.
     """
     if len(text) > LONGEST:
-        raise ExpressionError(
-            f"an expression has at most {LONGEST:,} characters; this one has {len(text):,}."
-        )
+        raise ExpressionError(too_long("an expression", text, LONGEST))
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -408,7 +406,7 @@ def _compiled(environment: Any, text: str, types: MessageTypes | None = None) ->
         match = _PROBLEM.search(str(error))
         if match is None or int(match[1]) < 1:
             deep = _TOO_DEEP.search(str(error))
-            what = "it is nested too deeply; allowed are 32 levels" if deep else f"no expression: {error}"
+            what = "it is nested too deeply; allowed are 32 levels" if deep else f"it cannot be read: {error}"
             raise ExpressionError(what) from None
         line, column = int(match[1]), int(match[2])
         after = text.splitlines()[line - 1][column - 1 :] if match[3] else ""
@@ -489,16 +487,16 @@ def _json_of(value: Any) -> Any:
             return large_integers.large_integer(plain)
         case "DOUBLE":
             if not math.isfinite(plain):
-                raise ValueError("the value is no number that JSON can hold")
+                raise ValueError("the value is not a number that JSON can hold")
             return plain
         case "LIST":
             return [_json_of(element) for element in plain]
         case "MAP":
             return {_key(key): _json_of(inner) for key, inner in plain.items()}
-    raise ValueError(f"a value of the kind {kind.lower()} is no JSON value")
+    raise ValueError(f"a value of the kind {kind.lower()} is not a JSON value")
 
 
 def _key(key: object) -> str:
     if not isinstance(key, str):
-        raise ValueError(f"the key {key!r} is no text")
+        raise ValueError(f"the key {key!r} is not text")
     return key

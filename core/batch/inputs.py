@@ -26,7 +26,7 @@ def check_inputs(batch: Batch, given: dict[str, Any]) -> dict[str, Any]:
         BadInput: a value is missing, has the wrong type, is not allowed, or belongs to no input. The message
             names the inputs, and no value of a secret one.
     """
-    faults = [f"{name} is no input of this batch" for name in given if name not in batch.inputs]
+    faults = [f"{name} is not an input of this batch" for name in given if name not in batch.inputs]
     values = {}
     for name, declared in batch.inputs.items():
         value = given.get(name, declared.default)

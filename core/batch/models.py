@@ -187,6 +187,14 @@ class Rollout(BaseModel):
     wave: int | None = _optional(None, ge=1)
     stop: Stop | None = _optional(None)
 
+    def waves(self, devices: list[str]) -> tuple[tuple[str, ...], ...]:
+        """The devices of each wave, in the order of the waves."""
+        canary = self.canary or 0
+        size = self.wave or max(len(devices) - canary, 1)
+        starts = range(canary, len(devices), size)
+        waves = [devices[:canary], *(devices[start : start + size] for start in starts)]
+        return tuple(tuple(wave) for wave in waves if wave)
+
 
 class Batch(BaseModel):
     """A batch file: steps and the devices they are meant for, in the format `quarterdeck.batch/1`."""

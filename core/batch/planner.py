@@ -45,7 +45,7 @@ from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 
 _AWAY = (Health.OFFLINE, Health.RECONNECTING)
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
-# What `core.batch.execution` lets expressions read of a skipped step.
+# What `core.batch.run_executor` lets expressions read of a skipped step.
 SKIPPED = StepFacts("skipped", "skipped", "cancelled", error="skipped")
 
 

@@ -15,9 +15,9 @@ from core.approvals.queue import Answered, ApprovalRequest
 from core.audit.entries import NewEntry
 from core.audit.events import ApprovalExpired, ApprovalRequested, EntryFields
 from core.batch.expressions import Context, ExpressionError
+from core.batch.live_run import LiveRun
 from core.batch.models import APPROVAL, LONGEST_QUESTION, ApprovalStep, CellState
-from core.batch.run_machine import AskQuestion
-from core.batch.run_state import ActiveRun
+from core.batch.step_scheduler import AskQuestion
 from core.batch.templates import CompiledStep
 from core.canonical_json import canonical_bytes
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
@@ -25,6 +25,7 @@ from core.ids import new_id
 from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
 from core.statements import Request, make_request
+from core.text import too_long
 
 # Stands where a command has the digest of its tool's contract.
 QUESTION_CONTRACT = "quarterdeck.question/1"
@@ -64,7 +65,7 @@ class AskedQuestion:
     `text` is what operators read and sign: the batch's question with the values of its expressions.
     """
 
-    run: ActiveRun
+    run: LiveRun
     step: ApprovalStep
     asked: AskQuestion
     text: str
@@ -166,9 +167,7 @@ def question_text(step: ApprovalStep, compiled: CompiledStep | None, context: Co
     if not text.strip():
         raise ExpressionError("the question is empty.")
     if len(text) > LONGEST_QUESTION:
-        raise ExpressionError(
-            f"a question has at most {LONGEST_QUESTION:,} characters; this one has {len(text):,}."
-        )
+        raise ExpressionError(too_long("a question", text, LONGEST_QUESTION))
     return text
 
 

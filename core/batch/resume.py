@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from core.batch.live_run import SWITCHED_OFF, Carried, already_resumed
 from core.batch.models import ApprovalStep, Cell, CellState, Entry, Run, calls, flatten
-from core.batch.run_state import SWITCHED_OFF, Carried, already_resumed
 from core.batch.step_values import holds_mask
 from core.commitments import holds_stand_in
 from core.errors import ErrorCode, Refused
@@ -79,7 +79,7 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
         )
     if not remainder.first:
         raise Refused(
-            f"Nothing of {summary.id} is left to do.", next_step="Start the batch again to repeat it."
+            f"Nothing of {summary.id} is left to do.", next_step="Start the batch again to run all of it."
         )
     secret = [
         step.id

@@ -97,7 +97,7 @@ def resolve(text: str) -> Any:
         bare = text.lstrip("+-").lstrip("0") or "0"
         raise ValueError(f'{text} can be read in two ways; write {bare}, or "{text}" for the text')
     if _NOT_FINITE.fullmatch(text):
-        raise ValueError(f'{text} is no number that can be sent; write "{text}" for the text')
+        raise ValueError(f'{text} is not a number that can be sent; write "{text}" for the text')
     if len(text) > 400 and _FLOAT.fullmatch(text):
         raise ValueError("this number is too long")
     if _INT.fullmatch(text):

@@ -90,12 +90,12 @@ def _scalar(value: Any) -> str:
             return "{}"
         case list():
             return "[]"
-    raise BadInput(f"An argument is {value!r}, which is no JSON value.")
+    raise BadInput(f"An argument is {value!r}, which is not a JSON value.")
 
 
 def _key(key: Any) -> str:
     if not isinstance(key, str):
-        raise BadInput(f"A key is {key!r}, which is no text.")
+        raise BadInput(f"A key is {key!r}, which is not text.")
     return _text(key)
 
 

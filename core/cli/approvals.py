@@ -108,7 +108,9 @@ def _moment(text: str) -> datetime:
         try:
             moment = datetime.fromisoformat(text).astimezone(UTC)
         except (ValueError, OverflowError) as error:
-            raise BadInput(f"until={text} is no moment: write 30m, 8h, 7d or 2026-12-24T18:00.") from error
+            raise BadInput(
+                f"until={text} is not a date or time: write 30m, 8h, 7d or 2026-12-24T18:00."
+            ) from error
     if moment <= now:
         raise BadInput(f"until={text} is over already.")
     return moment

@@ -58,7 +58,7 @@ SaveOption = Annotated[
 WaitOption = Annotated[
     float,
     typer.Option(
-        min=0, metavar="SECONDS", help="How long to wait for an approval where this is no terminal."
+        min=0, metavar="SECONDS", help="How long to wait for an approval where this is not a terminal."
     ),
 ]
 DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]

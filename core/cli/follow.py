@@ -29,7 +29,7 @@ CellKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class HowToFollow:
-    """`wait`: seconds to wait for an approval where this is no terminal."""
+    """`wait`: seconds to wait for an approval where this is not a terminal."""
 
     wait: float
     json_wanted: bool
@@ -188,7 +188,7 @@ class _Following:
             error = ErrorInfo(
                 code=ErrorCode.APPROVAL_EXPIRED,
                 message="This needs an operator's approval, and none can be given: no service runs for this "
-                f"home and this is no terminal. {self._sent_words()}",
+                f"home and this is not a terminal. {self._sent_words()}",
                 next="Run quarterdeck service start, then call again; or call from a terminal.",
             )
         else:

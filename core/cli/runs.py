@@ -375,7 +375,7 @@ async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
         BadInput: there is no such input, or standard input cannot be read.
     """
     if name not in batch.inputs:
-        raise BadInput(f"{name} is no input of this batch.")
+        raise BadInput(f"{name} is not an input of this batch.")
     try:
         # Bytes, because text would lose the difference between line ends.
         data = await asyncio.to_thread(sys.stdin.buffer.read, LARGEST + 1)
@@ -391,7 +391,7 @@ async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
         return {name: read_json(value)}
     except (ValueError, RecursionError) as error:
         # The text of a JSON error holds no value, but where it stands.
-        raise BadInput(f"The value of {name} is no JSON: {error}.") from None
+        raise BadInput(f"The value of {name} is not JSON: {error}.") from None
 
 
 async def missing_secrets(batch: Batch, values: dict[str, Any]) -> dict[str, Any]:

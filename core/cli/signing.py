@@ -142,7 +142,7 @@ def _choose(home: Home, registered: set[str]) -> str:
     here = [file.name for file in list_operator_keys(home) if file.name in registered]
     if not here:
         names = ", ".join(sorted(registered))
-        raise BadInput(f"The key of none of this home's operators ({names}) is in {home.keys}.")
+        raise BadInput(f"None of this home's operators ({names}) has a key in {home.keys}.")
     if len(here) > 1 and login_name() not in here:
         raise BadInput(f"Several operators could sign here ({', '.join(here)}): name one with --operator.")
     return login_name() if login_name() in here else here[0]

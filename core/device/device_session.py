@@ -481,7 +481,7 @@ class Session:
             said = answer.model_dump_json()
         except PydanticSerializationError:
             # Only ids sent by the console can be invalid Unicode, and no command with such an id has run.
-            fault = DeviceError("An id in this frame is no Unicode text.", ErrorCode.PROTOCOL_ERROR)
+            fault = DeviceError("An id in this frame is not Unicode text.", ErrorCode.PROTOCOL_ERROR)
             await self._complain(fault, message.response_id, 0)
             return
         await self._sender.send(said, subject=subject)

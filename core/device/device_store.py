@@ -167,7 +167,7 @@ class DeviceStore:
             except sqlite3.Error as error:
                 raise self._fault(error) from error
             except UnicodeDecodeError as error:
-                raise self._fault(_Damaged("its text is no UTF-8")) from error
+                raise self._fault(_Damaged("its text is not UTF-8")) from error
         finally:
             self._turn.release()
 
@@ -343,7 +343,7 @@ class DeviceStore:
             connection.close()
             if isinstance(error, UnicodeDecodeError):
                 # Python's module cannot decode SQLite's message about the damage.
-                raise _Damaged("its text is no UTF-8") from error
+                raise _Damaged("its text is not UTF-8") from error
             raise
         return connection
 

@@ -124,7 +124,7 @@ class DeviceListener:
             where = f"{self._address.host}:{self._address.port}"
             failure = listen_failure(error)
             if failure.fault is ListenFault.INVALID:
-                raise BadInput(f"{where} is no address to listen on.") from None
+                raise BadInput(f"{where} is not an address to listen on.") from None
             raise DeviceError(sentences(f"{where} cannot be listened on: {failure.detail}")) from error
         log.info("listening", host=self._address.host, port=self.port, tls=self._secure is not None)
 

@@ -218,7 +218,7 @@ async def read_registration_frame(probe: Probe) -> str:
 
 def _no_link(probe: Probe, why: str) -> CheckFailed:
     return CheckFailed(
-        f"{probe.where} is no device link: {why}",
+        f"{probe.where} is not a device link: {why}",
         "Something else listens at this port; see what the device's client prints when it starts.",
     )
 
@@ -287,13 +287,13 @@ _TOO_LATE = {
     ),
     "tls": (
         "The TLS handshake did not end",
-        f"Something that is no device client may listen there. Or: {MTU_HINT}.",
+        f"Something that is not a device client may listen there. Or: {MTU_HINT}.",
     ),
     "token": (
         "The request for a link was not answered",
         "Its client hangs, or something else listens there.",
     ),
-    "protocol": ("It did not say who it is", "Something that is no device client may listen there."),
+    "protocol": ("It did not say who it is", "Something that is not a device client may listen there."),
 }
 
 

@@ -143,7 +143,9 @@ def with_settings(known: KnownDevice, settings: DeviceSettings) -> KnownDevice:
             raise BadInput(f"A device has at most {MOST_TAGS} tags.")
         for tag in changed["tags"]:
             if not _TAG.fullmatch(tag):
-                raise BadInput(f"{tag!r} is no tag: letters, digits, '.', '_', ':', '/' and '-', at most 64.")
+                raise BadInput(
+                    f"{tag!r} is not a tag: letters, digits, '.', '_', ':', '/' and '-', at most 64."
+                )
     if settings.agent and not _AGENT.fullmatch(settings.agent):
         raise BadInput(f"{settings.agent!r} is not the name of an agent, such as {DEFAULT_AGENT}.")
     return known.model_copy(update=changed)
@@ -395,7 +397,7 @@ def read_dial_token(folder: Path, name: str) -> str:
         raise BadInput(f"The token for {name} cannot be read from {path}; pair it again.") from error
     if not TOKEN.fullmatch(token):
         # The token becomes an HTTP header: a line break in it could inject another header.
-        raise BadInput(f"What {path} holds is no token; pair {name} again.")
+        raise BadInput(f"{path} does not hold a token; pair {name} again.")
     return token
 
 

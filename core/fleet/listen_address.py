@@ -211,5 +211,5 @@ def _why_not(address: str, failure: ListenFailure) -> str:
     if failure.fault is ListenFault.NOT_PERMITTED:
         return f"{address} may not be used by this user; ports below 1024 are the system's."
     if failure.fault is ListenFault.NOT_LOCAL:
-        return f"{address} is no address of this computer; use one that it has, or 0.0.0.0 for all."
+        return f"{address} is not an address of this computer; use one that it has, or 0.0.0.0 for all."
     return f"{address} cannot be listened at: {failure.detail}."

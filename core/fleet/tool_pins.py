@@ -91,7 +91,7 @@ def pin_of(row: object) -> Pin:
     """
     digest, _, words = row.partition(" ") if isinstance(row, str) else ("", "", "")
     if len(digest) != 64 or not _DIGITS.issuperset(digest) or words not in _CLAIMS:
-        raise BadInput(f"{repr(row)[:_LONGEST_SHOWN]} is no pin.")
+        raise BadInput(f"{repr(row)[:_LONGEST_SHOWN]} is not a pin.")
     return Pin(digest, _CLAIMS[words])
 
 

@@ -110,7 +110,7 @@ class GrantBook:
         ]
         if not all(map(is_stand_in, marked_objects(exact_values))):
             raise Refused(
-                "What stands for a secret in these terms is no commitment.",
+                "What stands for a secret in these terms is not a commitment.",
                 next_step="Make the grant from the request that is to be granted.",
             )
         remaining_s = self._remaining_s(terms)

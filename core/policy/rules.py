@@ -51,7 +51,7 @@ def zone_named(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name of a time zone, such as Europe/Berlin")
+        raise ValueError(f"{name!r} is not the name of a time zone, such as Europe/Berlin")
     for folder in _FOLDERS:
         path = Path(folder, name)
         if path.is_file():

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeAlias
 
+from core.text import at_place
+
 Path: TypeAlias = tuple[str | int, ...]
 
 
@@ -179,7 +181,7 @@ class NotJson(ValueError):
     """The text is not JSON; `problem` says where and why."""
 
     def __init__(self, problem: JsonProblem) -> None:
-        super().__init__(f"line {problem.line}: {problem.message}")
+        super().__init__(at_place(f"{problem.message}.", problem.column, problem.line))
         self.problem = problem
 
 

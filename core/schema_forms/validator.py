@@ -135,7 +135,9 @@ class Validator:
         except PatternTooCostly:
             return [FieldError((), "A field name is too long for the tool's pattern to be checked.")]
         except LIBRARY_FAILS:
-            return [FieldError((), "The tool's own schema is broken: a part that is used is no schema.")]
+            return [
+                FieldError((), "The tool's own schema is broken: a part that it refers to is not a schema.")
+            ]
         except RecursionError:
             return TOO_MUCH
         except TooMuchWork:

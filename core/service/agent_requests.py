@@ -16,7 +16,7 @@ from core.audit.events import RunStarted
 from core.audit.journal import Journal
 from core.audit.query import quoted
 from core.batch.models import Batch
-from core.batch.runner import Runner
+from core.batch.runs import Runs
 from core.errors import BadInput
 from core.token_formats import token_spans
 
@@ -26,9 +26,9 @@ LONGEST_ID = 200
 class AgentRequests:
     """Finds the run of a repeated request. One per service."""
 
-    def __init__(self, runner: Runner, journal: Journal, digest: Callable[[Any], str]) -> None:
+    def __init__(self, runs: Runs, journal: Journal, digest: Callable[[Any], str]) -> None:
         """`digest` makes a keyed digest of a JSON value."""
-        self._runner = runner
+        self._runs = runs
         self._journal = journal
         self._digest = digest
         # Held from looking for an earlier run until the new one is started.
@@ -68,14 +68,14 @@ class AgentRequests:
                     )
                 return run
             return None
-        for live in self._runner.active:
+        for live in self._runs.active:
             same = live.actor == actor and live.request_digest == digest
             if same and sorted(live.devices) == sorted(devices) and not live.cancelled:
                 return live.id
         return None
 
     async def _with_id(self, actor: str, request_id: str) -> tuple[str, str] | None:
-        for live in self._runner.latest():
+        for live in self._runs.latest():
             if live.actor == actor and live.request_id == request_id:
                 return live.id, live.request_digest
         # Other entries of the agent may contain the id as a text, so that the search only narrows.

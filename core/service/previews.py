@@ -180,9 +180,9 @@ def _content(given: dict[str, Any]) -> tuple[str | None, str]:
     """The text that would be written, or the reason why none can be shown."""
     content = given.get("content")
     if holds_stand_in(content):
-        return None, "What would be written is secret."
+        return None, "The content to be written is secret."
     if not isinstance(content, str):
-        return None, "What would be written is no text."
+        return None, "What would be written is not text."
     if given.get("encoding", UTF_8) != "base64":
         try:
             encoded(content, _encoding(given), append=given.get("mode") == "append")

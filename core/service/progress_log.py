@@ -18,9 +18,9 @@ from core.aip.extensions import Progress
 from core.audit.entries import NewEntry
 from core.audit.events import ProgressReported
 from core.batch.live_output import KEPT_WHOLE, MOST_UNWRITTEN, LiveOutput, joined, without_gaps
+from core.batch.live_run import LiveCell, LiveRun
 from core.batch.models import OutputChunk
-from core.batch.run_state import ActiveRun, LiveCell
-from core.batch.runner import Runner
+from core.batch.runs import Runs
 from core.commands.live_secrets import LiveSecrets, Stream
 from core.errors import QuarterdeckError
 from core.ids import now_utc
@@ -37,7 +37,7 @@ class _Call:
     """A call that reports progress. `left_out` counts the reports since its last entry that have no text."""
 
     call_id: str
-    live: ActiveRun
+    live: LiveRun
     key: tuple[str, str]
     began_at: float
     streams: dict[str, Stream] = field(default_factory=dict)
@@ -57,13 +57,13 @@ class ProgressLog:
 
     def __init__(
         self,
-        runner: Runner,
+        runs: Runs,
         write: Callable[[NewEntry], None],
         tell_cell: Callable[[LiveCell], None],
         live_secrets: LiveSecrets,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._runner = runner
+        self._runs = runs
         self._live_secrets = live_secrets
         self._write = write
         self._tell_cell = tell_cell
@@ -117,7 +117,7 @@ class ProgressLog:
         return progress.model_copy(update={"text": text, "unit": redaction.text(progress.unit)})
 
     def _find(self, device: str, call_id: str) -> _Call | None:
-        for live in self._runner.active:
+        for live in self._runs.active:
             for key, cell in live.cells.items():
                 if cell.call_id == call_id and key[0] == device:
                     if len(self._calls) >= CALLS_KEPT:

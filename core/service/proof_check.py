@@ -68,7 +68,7 @@ def check_proof(shown: Entry, proof: Proof, asked: int | None = None) -> Finding
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(proof.public_key))
     except ValueError:
-        return _bad("The journal's public key is missing or is no key.")
+        return _bad("The journal's public key is missing or is not a key.")
     if not verify_inclusion(proof, key):
         return _bad(_why(proof, key))
     try:

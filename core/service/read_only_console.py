@@ -40,7 +40,7 @@ class ReadOnlyConsole(Console):
         self.spooled = journal.spooled
         kept = SimpleNamespace(
             journal=journal,
-            runner=SimpleNamespace(find=lambda run: None, active=()),
+            runs=SimpleNamespace(find=lambda run: None, active=()),
             ended_runs=EndedRuns(),
         )
         # Of a service, the methods in `_READS` use the journal and the runs that are active.

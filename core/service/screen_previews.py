@@ -60,7 +60,7 @@ def _where_it_goes(request: Request) -> str:
 def _with_point(shown: Preview, parameters: dict[str, Any], picture: Screenshot) -> Preview:
     x, y = parameters.get("x"), parameters.get("y")
     if not isinstance(x, (int, float)) or not isinstance(y, (int, float)):
-        return shown.model_copy(update={"problem": "The point is no pair of numbers."})
+        return shown.model_copy(update={"problem": "The point is not a pair of numbers."})
     point = (int(x), int(y))
     label = f"{point[0]}, {point[1]}"
     seen = picture.evidence

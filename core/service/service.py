@@ -23,11 +23,11 @@ from core.audit.events import PolicyBroken, PolicyLoaded, ServiceStarted, Servic
 from core.audit.journal import Journal
 from core.audit.projection import keep_values
 from core.audit.query import quoted
-from core.batch.execution import Environment
-from core.batch.history import rebuild_run
+from core.batch.live_run import LiveCell
 from core.batch.models import RunSummary
-from core.batch.run_state import LiveCell
-from core.batch.runner import Runner
+from core.batch.run_executor import Environment
+from core.batch.run_history import rebuild_run
+from core.batch.runs import Runs
 from core.commands.live_secrets import LiveSecrets
 from core.debounce import Coalescer
 from core.device.config import DeviceConfig
@@ -168,13 +168,15 @@ class Service:
             ui_on_own_computer=self.settings.ui_actions_on_this_computer,
             on_unknown=self.unknown_calls.add,
         )
-        runs = Environment(self.dispatcher, journal, self.approvals, RunDevices(self.fleet), self._tell_cell)
-        self.runner = Runner(runs, self.tasks, self._tell_run, self.dispatcher.redacted)
+        environment = Environment(
+            self.dispatcher, journal, self.approvals, RunDevices(self.fleet), self._tell_cell
+        )
+        self.runs = Runs(environment, self.tasks, self._tell_run, self.dispatcher.redacted)
         # Started by the program whose only service this is.
         self.garbage = GarbageCollector(lambda: self.busy)
         self.agent_connections = AgentConnections(journal.note_late, self.agent_changed)
         self.agent_activity = AgentActivity(journal)
-        self.agent_requests = AgentRequests(self.runner, journal, self.redactor.digest)
+        self.agent_requests = AgentRequests(self.runs, journal, self.redactor.digest)
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateResults(
             journal,
@@ -184,7 +186,7 @@ class Service:
             self._settled_late,
             self.unknown_calls.from_earlier_service,
         )
-        self.progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
+        self.progress = ProgressLog(self.runs, journal.note, self._tell_cell, self.live_secrets)
         self._open_the_ways_to_devices()
 
     def _open_the_ways_to_devices(self) -> None:
@@ -275,7 +277,7 @@ class Service:
             # `recover` has ended the runs that were active when the last service ended.
             if (await self.journal.query(f"kind:{Kind.RUN_FINISHED} run:{quoted(run)}", limit=1)).entries:
                 self.policy.grants.end_run(run)
-        self.runner.next_number = await self._next_run_number()
+        self.runs.next_number = await self._next_run_number()
         await self.unknown_calls.restore(self.journal)
         self.fleet.add(NAME, list(self.settings.this_computer_tags))
         if self.settings.this_computer == "in-process":
@@ -298,7 +300,7 @@ class Service:
 
     def _settled_late(self, settled: Settled) -> None:
         """Take over what a late answer tells of a command."""
-        if settled.run is None or self.runner.answered_late(settled.run, settled.result):
+        if settled.run is None or self.runs.answered_late(settled.run, settled.result):
             return
         self.ended_runs.changed(settled.run)
         self._late_changes.mark(settled.run)
@@ -329,7 +331,7 @@ class Service:
 
     def agent_state(self, agent: Agent) -> AgentState:
         """An agent as it stands."""
-        runs = sum(run.actor == agent.actor for run in self.runner.active)
+        runs = sum(run.actor == agent.actor for run in self.runs.active)
         return AgentState(
             **dict(agent),
             connections=self.agent_connections.of(agent.actor),
@@ -352,7 +354,7 @@ class Service:
     @property
     def busy(self) -> bool:
         """Whether any run is still active."""
-        return bool(self.runner.active)
+        return bool(self.runs.active)
 
     async def close(self) -> None:
         """End in order: withdraw pending approvals, close the links, record outcomes, release the home."""
@@ -364,7 +366,7 @@ class Service:
         await self.dispatcher.close()
         await self._late_answers.done()
         await self.tasks.close()
-        self.runner.close()
+        self.runs.close()
         self.fleet.close()
         await self._record_end()
         self._unwatch()
@@ -387,7 +389,7 @@ class Service:
 
     async def _let_runs_end(self) -> None:
         """Wait until the active runs end. The links are gone, so running calls end with outcome unknown."""
-        waits = [self.tasks.spawn(f"wait for {run.id}", run.ended.wait()) for run in self.runner.active]
+        waits = [self.tasks.spawn(f"wait for {run.id}", run.ended.wait()) for run in self.runs.active]
         if waits:
             await asyncio.wait(waits, timeout=RUNS_END_WITHIN)
 

@@ -79,7 +79,7 @@ async def _run(service: Service, word: str, parallel: int, watch: StallWatch) ->
     console = LocalConsole(service, "operator:bench")
     started, cpu = time.perf_counter(), time.process_time()
     run = await console.runs.start(batch)
-    live = service.runner.find(run.summary.id)
+    live = service.runs.find(run.summary.id)
     assert live is not None
     await asyncio.wait_for(live.ended.wait(), PATIENCE)
     ended = time.perf_counter() - started

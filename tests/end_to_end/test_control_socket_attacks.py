@@ -233,7 +233,7 @@ async def test_a_service_that_cannot_own_its_socket_is_not_started_over_and_over
     # A folder where the socket should be: no start can mend that.
     (real.path / "service.sock").mkdir()
     (real.path / "service.sock" / "x").touch()
-    for one, words in ((real, "no socket"), (home, "is a link")):
+    for one, words in ((real, "not a socket"), (home, "is a link")):
         with pytest.raises(ServiceError, match=words) as refusal:
             await ensure_service(one, "window", "operator:anna")
         assert refusal.value.code is ErrorCode.HOME_UNSAFE

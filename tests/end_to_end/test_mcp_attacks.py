@@ -123,7 +123,10 @@ async def test_what_stands_before_a_servers_first_message_is_passed_over_or_name
     ) as built:
         [state] = built.host.states()
         assert state.state is State.FAILED
-        assert "It ended; it writes to its standard output what is no message of MCP: Loading" in state.reason
+        assert (
+            "It ended; it writes to its standard output other text than messages of MCP: Loading"
+            in state.reason
+        )
 
 
 NO_JSON = ['"\\ud800"', "[" * 5000 + "]" * 5000, "{"]

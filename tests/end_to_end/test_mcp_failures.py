@@ -10,8 +10,8 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
+from core.batch.live_run import cell_state_of
 from core.batch.models import CellState
-from core.batch.run_state import cell_state_of
 from core.commands.request import CommandRequest
 from core.commands.results import Basis
 from core.errors import ErrorCode

@@ -275,7 +275,7 @@ async def test_a_server_that_is_never_ready_is_given_up_on_with_its_last_words_a
         assert rows["dead"].how_to_fix
         assert rows["missing"].how_to_fix
         assert "in args" in rows["line"].how_to_fix
-        assert "cwd is no folder: /no/such/folder" in rows["nowhere"].reason
+        assert "cwd is not a folder: /no/such/folder" in rows["nowhere"].reason
         assert "cwd" in rows["nowhere"].how_to_fix
         assert TOKEN not in repr(built.host.states()) + repr(rows)
     said = capfd.readouterr()

@@ -106,7 +106,7 @@ async def test_an_answer_over_http_that_is_too_large_says_so_and_one_that_is_non
         large = as_json({"jsonrpc": "2.0", "id": 1, "result": {"content": ["x" * 2**21]}})
         for reply, words in (
             (large, "larger than"),
-            ((200, {"content-type": "application/json"}, b"{"), "it is no message of MCP"),
+            ((200, {"content-type": "application/json"}, b"{"), "it is not a message of MCP"),
         ):
             acted, _, said = await refused_with(built, web, reply)
             assert acted is ErrorCode.BAD_RESULT
@@ -176,7 +176,7 @@ async def test_a_status_says_in_words_what_happened_and_whether_it_can_have_run(
         ((404, {"content-type": "text/html"}, b"<html>"), "It answers 404 Not Found", "SSE"),
         ((405, {}, b""), "It answers 405 Method Not Allowed", "SSE"),
         ((503, {}, b""), "It answers 503 Service Unavailable", "runs there"),
-        ((200, {"content-type": "application/json"}, b"{"), "is no message", "runs there"),
+        ((200, {"content-type": "application/json"}, b"{"), "is not a message of MCP", "runs there"),
         (as_json({"jsonrpc": "2.0", "id": 1, "result": {}}), "capabilities: Field required", "runs there"),
     ],
 )

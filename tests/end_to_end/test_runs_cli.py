@@ -194,7 +194,7 @@ def test_a_secret_comes_from_standard_input_without_its_line_end_and_is_stored_n
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
-    [("nothing", "x", "is no input"), ("count", "one", "is no JSON"), ("count", '"one"', "count")],
+    [("nothing", "x", "is not an input"), ("count", "one", "is not JSON"), ("count", '"one"', "count")],
 )
 def test_what_standard_input_cannot_give_is_said_and_starts_nothing(served, place, name, text, said):
     (place / "needs.yaml").write_text(NEEDS.format(folder=place / "work"))

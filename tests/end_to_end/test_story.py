@@ -68,7 +68,7 @@ def three_steps(target: Path) -> Batch:
 
 
 def told(run: Run) -> dict[str, object]:
-    """A run without its times: in memory they are the runner's, in the journal the entries'."""
+    """A run without its times: the service has its own, the journal those of the entries."""
     cells = {"__all__": {"started_at", "ended_at"}}
     return run.model_dump(exclude={"summary": {"started_at", "ended_at"}, "cells": cells})
 

@@ -73,7 +73,7 @@ async def told(desk: Desk, run: str, count: int = 1) -> tuple[Cell, list[Entry]]
 
 async def rebuilt(desk: Desk, run: str) -> Run:
     """A run as the journal alone tells of it."""
-    from core.batch.history import rebuild_run
+    from core.batch.run_history import rebuild_run
 
     return rebuild_run(await desk.service.journal.entries_of_run(run))
 

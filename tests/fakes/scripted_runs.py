@@ -12,10 +12,10 @@ from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered, ApprovalRequest
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import ApprovalDenied, ApprovalGiven, EntryFields
-from core.batch.execution import Environment
 from core.batch.expressions import DeviceFacts
 from core.batch.models import Cell, RunSummary
-from core.batch.runner import Runner
+from core.batch.run_executor import Environment
+from core.batch.runs import Runs
 from core.commands.request import CommandRequest, Stage
 from core.commands.results import Basis, CommandResult, CommandStage, Verdict
 from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
@@ -268,19 +268,19 @@ class PlainDevices:
 
 @dataclass
 class House:
-    """A runner with everything it needs, and what it has told."""
+    """Runs with everything that they need, and what is told of them."""
 
-    runner: Runner
+    runs: Runs
     dispatcher: ScriptedDispatcher
     journal: MemoryJournal
     tasks: TaskGroupOwner
     approvals: MemoryApprovals
     sleep: Sleep
-    runs: list[RunSummary]
+    summaries: list[RunSummary]
     cells: list[Cell]
 
     async def close(self) -> None:
-        self.runner.close()
+        self.runs.close()
         await self.tasks.close()
 
 
@@ -288,7 +288,7 @@ def open_house() -> House:
     """Made on a running loop; `close` it."""
     journal, tasks = MemoryJournal(), TaskGroupOwner("test")
     dispatcher = ScriptedDispatcher(journal)
-    runs: list[RunSummary] = []
+    summaries: list[RunSummary] = []
     cells: list[Cell] = []
 
     async def as_it_is(
@@ -298,8 +298,8 @@ def open_house() -> House:
 
     approvals, sleep = MemoryApprovals(journal), Sleep()
     environment = Environment(dispatcher, journal, approvals, PlainDevices(), cells.append, sleep=sleep)
-    runner = Runner(environment, tasks, runs.append, as_it_is)
-    return House(runner, dispatcher, journal, tasks, approvals, sleep, runs, cells)
+    runs = Runs(environment, tasks, summaries.append, as_it_is)
+    return House(runs, dispatcher, journal, tasks, approvals, sleep, summaries, cells)
 
 
 def decision_that(answer: Answer) -> Decision:

@@ -60,7 +60,7 @@ class Bay:
 
     def forget_run(self, run: str) -> None:
         """As after a restart: the service has this run in its journal alone."""
-        del self.service.runner._runs[run]
+        del self.service.runs._runs[run]
 
     async def entries(self, *kinds: Kind) -> list[Entry]:
         """The journal's entries of these kinds, oldest first."""

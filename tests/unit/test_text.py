@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from core.errors import ErrorCode, ErrorInfo
 from core.text import (
+    at_place,
+    column_of,
     escape_hidden,
     escape_right_to_left,
     hidden_characters,
@@ -108,3 +110,21 @@ def test_what_keeps_the_order_of_letters_changes_no_other_line_and_can_be_taken_
 def test_letters_and_digits_that_reorder_are_found_and_no_others() -> None:
     assert right_to_left_letters("a\u05d0\u0628\u06637\u00e9\u91cd\u061c") == [1, 2, 3]
     assert escape_right_to_left("a \u05d0.") == "a [U+05D0]."
+
+
+@pytest.mark.parametrize(
+    ("message", "column"),
+    [
+        (at_place("a comma is expected here.", 24, 2), 24),
+        (at_place("there is no field.", 7), 7),
+        ("A query has at most 2,000 characters; this one has 2,001.", None),
+        ("In the answer: Column 3: x", None),
+    ],
+)
+def test_the_column_of_a_message_is_read_as_it_was_written(message: str, column: int | None):
+    assert column_of(message) == column
+
+
+def test_a_place_names_the_line_only_where_a_text_has_lines():
+    assert at_place("a comma is expected here.", 24, 2) == "Line 2, column 24: a comma is expected here."
+    assert at_place("there is no field.", 7) == "Column 7: there is no field."

@@ -15,6 +15,7 @@ from app.widgets.labels import Label
 from app.widgets.layouts import vbox
 from core.batch.models import ExpressionTrial, Readable
 from core.batch.templates import CLOSE, OPEN
+from core.text import at_place
 
 LONGEST_SHOWN = 300
 
@@ -41,7 +42,7 @@ def trial_words(trial: ExpressionTrial, where: str, skipped: int = 0) -> str:
     """
     if trial.problem:
         column = trial.column - (skipped if trial.line == 1 else 0)
-        return f"Line {trial.line}, column {max(1, column)}: {trial.problem}"
+        return at_place(trial.problem, max(1, column), trial.line)
     if not trial.value:
         return trial.unknown
     shown = one_line(trial.value)

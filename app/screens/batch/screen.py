@@ -66,7 +66,7 @@ class BatchScreen(Screen):
         self.expressions = ExpressionQuery(self)
         self._recovered = 0
         self.files = DocumentIO(self, self.editor, self._without_secrets)
-        self.runner = RunController(self)
+        self.run_controller = RunController(self)
         self.notes = StepAnnotations(self)
         self.matching = TargetMatcher()
         self._plan: Plan | None = None
@@ -174,9 +174,11 @@ class BatchScreen(Screen):
         self.opening.tool_wanted.connect(self.panes_at.show_tools)
         self.opening.left.connect(self._focus_steps)
         self.files.saved.connect(lambda name: self.nav.toast(f"Saved as {name}"))
-        self.runner.failed.connect(lambda what, how: self._notices.say(f"The run did not start. {what}", how))
-        self.runner.started.connect(lambda run: self.nav.open("runs", OpenRun(run)))
-        self.runner.busy_changed.connect(self._show_run)
+        self.run_controller.failed.connect(
+            lambda what, how: self._notices.say(f"The run did not start. {what}", how)
+        )
+        self.run_controller.started.connect(lambda run: self.nav.open("runs", OpenRun(run)))
+        self.run_controller.busy_changed.connect(self._show_run)
 
     def _connect_form(self) -> None:
         editor = self.editor
@@ -197,7 +199,7 @@ class BatchScreen(Screen):
         self.planner.bind(link)
         self.explainer.bind(link)
         self.expressions.bind(link)
-        self.runner.bind(link)
+        self.run_controller.bind(link)
         self.opening.bind(link)
         self.tools.bind(link, lambda: self.editor.content.targets)
         state.devices_changed.connect(self._match)
@@ -567,7 +569,7 @@ class BatchScreen(Screen):
         return self.matching.why_off(bool(self.editor.content.steps))
 
     def _why_no_run(self) -> str:
-        return "A run is being started." if self.runner.busy else self._why_no_plan()
+        return "A run is being started." if self.run_controller.busy else self._why_no_plan()
 
     def _show_run(self) -> None:
         asks = self.matching.asks or (self._plan is not None and needs_question(self._plan))
@@ -584,7 +586,7 @@ class BatchScreen(Screen):
         except BadInput as error:
             self._notices.say(f"The batch cannot be run. {error.message}", "Correct the step that is named.")
             return
-        self.runner.start(batch)
+        self.run_controller.start(batch)
 
 
 def _secret_defaults(content: BatchDocument) -> frozenset[str]:

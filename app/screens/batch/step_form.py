@@ -276,7 +276,7 @@ class StepForm(QWidget):
             seconds = _seconds(text, strict=True)
         except ValueError:
             self.timeout_field.set_error("Write seconds, above 0 and at most 86400, or leave it empty.")
-            self.problems_found.emit("step timeout is no number of seconds")
+            self.problems_found.emit("step timeout is not a number of seconds")
             return
         self.timeout_field.set_error("")
         self.timeout_typed.emit(seconds)
@@ -286,7 +286,7 @@ class StepForm(QWidget):
         if not self._key:
             return ""
         if self.timeout_field.error:
-            return "step timeout is no number of seconds"
+            return "step timeout is not a number of seconds"
         found = self.form.problems() if not self.form.isHidden() else []
         return found[0].message if found else self.flow.problem()
 
@@ -295,7 +295,7 @@ class StepForm(QWidget):
         if not self._key:
             return self.batch.unsent() if self._shows_batch else ""
         if self.timeout_field.error:
-            return "step timeout is no number of seconds."
+            return "step timeout is not a number of seconds."
         found = self.form.not_sent() if not self.form.isHidden() else None
         return found.message if found is not None else self.flow.unsent()
 

@@ -103,7 +103,7 @@ def servers_of(run: Run) -> list[HostedServer]:
     if problem:
         raise DeviceError(problem)
     if not isinstance(value, list):
-        raise DeviceError("The device answered with no list of servers.")
+        raise DeviceError("The device's answer has no list of servers.")
     rows = [_server(row) for row in value if isinstance(row, dict)]
     return list({server.name: server for server in rows if 0 < len(server.name) <= _LONGEST_NAME}.values())
 

@@ -24,7 +24,7 @@ from core.errors import BadInput
 from core.json_comments import blank_comments
 from core.schema_forms.json_values import UNSET, JsonProblem, NotJson, parse_json
 from core.schema_forms.validator import FieldError
-from core.text import some_names
+from core.text import at_place, some_names
 
 # A text and whether it names something else than an object, whose own names are looked at; one without an end
 # goes to the end, so that all is looked at once.
@@ -177,7 +177,7 @@ class ServerEditor(QWidget):
         if not text.strip():
             return
         if (problem := self.paste.problem) is not None:
-            self.pasting.set_error(f"Line {problem.line}, column {problem.column}: {problem.message}.")
+            self.pasting.set_error(at_place(f"{problem.message}.", problem.column, problem.line))
             return
         try:
             self._pasted = entries_in(self.paste.read(text))

@@ -87,7 +87,7 @@ class GoToPopup(QFrame):
     def _go(self) -> None:
         place = place_in(self.field.text(), datetime.now().astimezone())
         if place is None:
-            self.hint.setText(f"This is no number, day or time. {HINT}")
+            self.hint.setText(f"This is not a number, a day or a time. {HINT}")
             self.adjustSize()
             return
         self.close_box()

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 from app.items.completion_popup import CompletionPopup, Suggestion
 from app.query import Query
 from app.screens.journal.query_edit import QueryEdit
-from app.screens.journal.query_terms import Slot, completed, error_column, slot_at, term_at
+from app.screens.journal.query_terms import Slot, completed, slot_at, term_at
 from app.service_client import ConsoleLink
 from app.text import count_words, plural
 from app.theme.tokens import SPACE
@@ -19,6 +19,7 @@ from app.widgets.util import debounce
 from core.audit.query import FIELDS, TEXT_FIELDS, parse_query
 from core.errors import BadInput, QuarterdeckError
 from core.service.console import Facet
+from core.text import column_of
 
 APPLY_PAUSE_MS = 250
 FACETS_PAUSE_MS = 90
@@ -131,7 +132,7 @@ class QueryBar(QWidget):
         """Say what is wrong under the bar, and mark the place; empty takes both away."""
         if message:
             self.error.setText(message)
-            self.field.mark_error(error_column(message) or 0)
+            self.field.mark_error((column_of(message) or 1) - 1)
         else:
             self.field.mark_error(None)
         self._error_row.setVisible(bool(message))
@@ -159,9 +160,9 @@ class QueryBar(QWidget):
         try:
             parse_query(text)
         except BadInput as error:
-            at = error_column(error.message)
+            column = column_of(error.message)
             span = term_at(text, self.field.cursorPosition()) if self.field.hasFocus() else None
-            if at is None or span is None or not span.start <= at <= span.end:
+            if column is None or span is None or not span.start < column <= span.end + 1:
                 self.show_error(error.message)
             return
         self._bring_into_force(text.strip())

@@ -18,7 +18,6 @@ TIME_FIELDS = ("since", "until")
 _AGE = re.compile(r"(\d{1,6})(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _NEEDS_QUOTES = re.compile(r'[\s",*\\]')
-_COLUMN = re.compile(r"Column (\d+):")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +148,3 @@ def with_moments_fixed(text: str, now: datetime) -> str:
             parts += [text[last : span.value_start], moment.isoformat(timespec="microseconds")[:26] + "Z"]
             last = span.end
     return "".join([*parts, text[last:]])
-
-
-def error_column(message: str) -> int | None:
-    """The place, from 0, that an error about a query names."""
-    match = _COLUMN.match(message)
-    return int(match[1]) - 1 if match else None

@@ -30,8 +30,8 @@ from app.widgets.badges import ProductionTag, VerdictBadge
 from app.widgets.buttons import IconButton, Segmented
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import hbox, vbox
+from core.batch.live_run import with_result
 from core.batch.models import Cell, CellState
-from core.batch.run_state import with_result
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord
 from core.service.envelope import Alternative

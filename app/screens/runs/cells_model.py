@@ -12,7 +12,6 @@ from app.records.run_text import GROUPS, NEEDS_A_LOOK, cell_words, group_of, loo
 from app.screens.runs.held_cells import HeldCells
 from app.theme.state_looks import cell_look
 from app.widgets.labels import escaped_tooltip
-from core.batch.course import waves_of
 from core.batch.models import Cell, Run, RunSummary
 
 _NOT_BEGUN = ("queued", "not_started", "done_before", "")
@@ -55,7 +54,7 @@ class CellsModel(MatrixModel[Cell]):
             self._chosen = ""
         self.beginResetModel()
         self.summary = run.summary
-        waves = waves_of(run.batch.rollout, run.summary.devices)
+        waves = run.batch.rollout.waves(run.summary.devices)
         self.wave_count = len(waves)
         self._waves = {device: number for number, wave in enumerate(waves, 1) for device in wave}
         self._hold(held)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from core.batch.held_values import HeldValues, Key
+from core.batch.live_run import with_result
 from core.batch.models import Cell
-from core.batch.run_state import with_result
 
 IN_JOURNAL = "Its value is in the journal."
 

@@ -234,7 +234,7 @@ def _problem_of(
     if kind == "stdio" and declared_kind not in {None, "stdio"}:
         return f"Its type is {entry.type!r}, yet it has a command", 'Use type "stdio", or give a url'
     if kind == "http" and (_split(url).scheme not in {"http", "https"} or not _split(url).hostname):
-        return "Its url is no http address", "Give an http:// or https:// address"
+        return "Its url is not an http address", "Give an http:// or https:// address"
     for name, value in headers.items():
         if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             return (

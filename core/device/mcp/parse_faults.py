@@ -12,12 +12,12 @@ _TOO_DEEP, _TOO_LONG = "recursion limit exceeded", "number out of range"
 
 
 def fault_of(data: bytes) -> str:
-    """Why a line or body is no message of MCP, as the end of a sentence about the server's answer."""
+    """Why a line or body is not a message of MCP, as the end of a sentence about the server's answer."""
     try:
         from_json(data)
     except ValueError as error:
         return fault_in(str(error)) or "is not JSON"
-    return "is no message of MCP"
+    return "is not a message of MCP"
 
 
 def fault_in(parser_message: str) -> str | None:

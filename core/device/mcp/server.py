@@ -437,7 +437,7 @@ class HostedServer:
         if isinstance(error, ValidationError):
             words = f"It does not speak MCP as it should: {first_fault(error)}"
         elif isinstance(error, MCPError) and error.code == types.PARSE_ERROR:
-            words = "It does not speak MCP as it should: its answer is no message"
+            words = "It does not speak MCP as it should: its answer is not a message of MCP"
         elif isinstance(error, OSError) and error.strerror:
             words = f"It cannot be started: {error.strerror}: {error.filename or self.config.command}"
         else:
@@ -447,7 +447,7 @@ class HostedServer:
                 words = "It ended"
             if self._log.first_stray:
                 stray = self._log.first_stray[:120]
-                words += f"; it writes to its standard output what is no message of MCP: {stray}"
+                words += f"; it writes to its standard output other text than messages of MCP: {stray}"
             if self._log.last_lines:
                 words += f" (its last words: {self._log.last_lines})"
         return self.config.redact(words)[:_MOST_REASON]

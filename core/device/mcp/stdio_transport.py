@@ -105,7 +105,7 @@ def _check(server: ServerConfig, environment: dict[str, str]) -> None:
         OSError: the program is missing or not executable, or `cwd` is not a folder.
     """
     if server.cwd is not None and not os.path.isdir(server.cwd):
-        raise NotADirectoryError(errno.ENOTDIR, "its cwd is no folder", server.cwd)
+        raise NotADirectoryError(errno.ENOTDIR, "its cwd is not a folder", server.cwd)
     if sys.platform != "linux":
         return
     if os.sep in server.command:
@@ -198,7 +198,7 @@ class _Pipes:
             return None
         try:
             if not line.lstrip().startswith(b"{"):
-                raise ValueError("no object")
+                raise ValueError("not an object")
             if len(line) > _LARGE:
                 return SessionMessage(await asyncio.to_thread(_parse, line))
             return SessionMessage(_parse(line))

@@ -130,7 +130,7 @@ def _protocol_error(error: MCPError, server: ServerConfig, name: str) -> DeviceE
 def _error_message(error: MCPError) -> str:
     """An error's message and data; the data may contain an address that the operator has to open."""
     if error.code == types.PARSE_ERROR and _BY_PARSER in error.message:
-        return f"it {fault_in(error.message) or 'is no message of MCP'}"
+        return f"it {fault_in(error.message) or 'is not a message of MCP'}"
     words = error.message.strip() or f"it did not say why (error {error.code})"
     if error.data in (None, "", {}, []):
         return words

@@ -110,7 +110,7 @@ async def fetch(ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> t
         page = await ask({} if cursor is None else {"cursor": cursor})
         tools = page.get("tools")
         if not isinstance(tools, list):
-            raise DeviceError("Its list of tools is none.", ErrorCode.PROTOCOL_ERROR)
+            raise DeviceError("Its answer has no list of tools.", ErrorCode.PROTOCOL_ERROR)
         found += tools
         size += len(to_json(tools))
         cursor = page.get("nextCursor")

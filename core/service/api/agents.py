@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped
-from core.batch.run_state import ActiveRun
+from core.batch.live_run import LiveRun
 from core.changes import SignedChange
 from core.errors import BadInput, QuarterdeckError, Refused
 from core.policy.agent_models import Agent, AgentSettings, ClientProgram, NewAgent, Transport, token_prefix
@@ -125,18 +125,18 @@ class LocalAgents(ClientApi, AgentsApi):
         if settings.paused and not was_paused:
             for run in self._active_runs(agent):
                 if not run.paused:
-                    service.runner.pause(run, actor)
+                    service.runs.pause(run, actor)
                     service.runs_paused_with_agents.add(run.id)
         elif was_paused and not settings.paused:
             for run in self._active_runs(agent):
                 if run.id in service.runs_paused_with_agents:
-                    service.runner.unpause(run, actor)
+                    service.runs.unpause(run, actor)
                     service.runs_paused_with_agents.discard(run.id)
         service.agent_changed(agent.actor)
         return agent
 
-    def _active_runs(self, agent: Agent) -> Sequence[ActiveRun]:
-        return [run for run in self._service.runner.active if run.actor == agent.actor]
+    def _active_runs(self, agent: Agent) -> Sequence[LiveRun]:
+        return [run for run in self._service.runs.active if run.actor == agent.actor]
 
     async def _cancel_runs(self, agent: Agent) -> Sequence[str]:
         runs = self._active_runs(agent)

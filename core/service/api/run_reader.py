@@ -15,9 +15,9 @@ from core.audit.entries import Entry, Kind
 from core.audit.projection import keep_values
 from core.audit.query import quoted
 from core.batch.held_values import bytes_of
-from core.batch.history import END_KINDS, rebuild_run, summary_of
+from core.batch.live_run import LiveRun, with_result
 from core.batch.models import Batch, Cell, CellPage, Run, RunState, RunSummary
-from core.batch.run_state import ActiveRun, with_result
+from core.batch.run_history import END_KINDS, rebuild_run, summary_of
 from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError
 from core.service.api.client import Client, no_such_run
@@ -45,13 +45,13 @@ class RunReader:
         self._client = client
         self._service = client.service
 
-    def live(self, run: str) -> ActiveRun | None:
+    def live(self, run: str) -> LiveRun | None:
         """The run if it is in memory, where it may have ended.
 
         Raises:
             BadInput: it is not for this client (NOT_FOUND).
         """
-        live = self._service.runner.find(run)
+        live = self._service.runs.find(run)
         if live is not None:
             self._client.check_own(live.actor, run)
         return live
@@ -211,7 +211,7 @@ class RunReader:
         part = await self._read(run, devices, values)
         return [values.noted(cell) for cell in part.cells if cell.device in wanted]
 
-    async def _with_values(self, live: ActiveRun, cells: list[Cell], values: _Values) -> list[Cell]:
+    async def _with_values(self, live: LiveRun, cells: list[Cell], values: _Values) -> list[Cell]:
         """Cells of a run in memory, with those values of theirs that only the journal has."""
         values.narrow(live.held.paged if live.held is not None else set())
         devices = list({cell.device for cell in cells if values.wants((cell.device, cell.step))})

@@ -18,9 +18,9 @@ from core.audit.query import quoted
 from core.batch.expression_trial import Known, parts_read, try_expressions
 from core.batch.expressions import DeviceFacts
 from core.batch.held_values import steps_read
-from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
 from core.batch.live_output import chunk_of, output_in
+from core.batch.live_run import LiveRun, already_resumed, settled
 from core.batch.models import (
     AskedExpression,
     Batch,
@@ -42,8 +42,8 @@ from core.batch.planner import Planner
 from core.batch.result_schema import arriving_schema
 from core.batch.resume import Remainder, check_resumable, remainder_of
 from core.batch.run_compare import compare_runs, joined
-from core.batch.run_state import ActiveRun, already_resumed, settled
-from core.batch.runner import NO_INPUTS, Inputs, Resumption
+from core.batch.run_history import rebuild_run
+from core.batch.runs import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.batch.step_values import load_texts
 from core.batch.templates import compile_batch
@@ -142,7 +142,7 @@ class LocalRuns(ClientApi, RunsApi):
         for entry in page.entries:
             event = RunStarted.read(entry.body)
             if entry.run and event.devices and (event.batch.get("name"), event.kind_) == (name, "batch"):
-                if self._service.runner.find(entry.run) is not None:
+                if self._service.runs.find(entry.run) is not None:
                     return await self._reader.first_page(entry.run)
                 return rebuild_run(await journal.entries_of_run(entry.run, event.devices[:1]))
         return None
@@ -209,7 +209,7 @@ class LocalRuns(ClientApi, RunsApi):
         )
         summary = before.summary
         self._count(len(summary.devices) * len(flatten(before.batch.steps)))
-        live = await service.runner.start(
+        live = await service.runs.start(
             before.batch,
             summary.devices,
             client.actor,
@@ -288,9 +288,9 @@ class LocalRuns(ClientApi, RunsApi):
         await self._service.journal.append(entry)
         changes = settled(done=event.done, by=self._client.actor)
         self._service.ended_runs.changed(run)
-        live = self._service.runner.find(run)
+        live = self._service.runs.find(run)
         if live is not None:
-            self._service.runner.settle(live, device, step, changes)
+            self._service.runs.settle(live, device, step, changes)
         return cell.model_copy(update=changes)
 
     async def call(
@@ -327,9 +327,9 @@ class LocalRuns(ClientApi, RunsApi):
         inputs: Inputs = NO_INPUTS,
     ) -> Run:
         _check_said(said)
-        client, runner = self._client, self._service.runner
+        client, runs = self._client, self._service.runs
         if not client.is_agent:
-            live = await runner.start(batch, devices, client.actor, kind, said, client.operator, inputs)
+            live = await runs.start(batch, devices, client.actor, kind, said, client.operator, inputs)
             return await self._reader.first_page(live.id)
         self._check_asks(batch, devices)
         requests = self._service.agent_requests
@@ -339,7 +339,7 @@ class LocalRuns(ClientApi, RunsApi):
             if earlier is not None:
                 return await self.get(earlier)
             self._service.agents.spend(client.actor, len(devices) * len(flatten(batch.steps)))
-            live = await runner.start(
+            live = await runs.start(
                 batch,
                 devices,
                 client.actor,
@@ -371,7 +371,7 @@ class LocalRuns(ClientApi, RunsApi):
             raise
 
     async def wait(self, run: str, timeout: float, until_asked: bool = False) -> Run:
-        live = self._service.runner.find(run)
+        live = self._service.runs.find(run)
         if live is None or live.end is not None:
             return await self.get(run)
         self._client.check_own(live.actor, run)
@@ -437,21 +437,21 @@ class LocalRuns(ClientApi, RunsApi):
             raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
         if (device, step) not in live.cells:
             raise no_such_cell(run, device, step)
-        self._service.runner.cancel_cell(live, device, step, self._client.actor)
+        self._service.runs.cancel_cell(live, device, step, self._client.actor)
         return live.summary()
 
     async def pause(self, run: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
             raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
-        self._service.runner.pause(live, self._client.actor)
+        self._service.runs.pause(live, self._client.actor)
         return live.summary()
 
     async def unpause(self, run: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
             raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
-        self._service.runner.unpause(live, self._client.actor)
+        self._service.runs.unpause(live, self._client.actor)
         return live.summary()
 
     def _count(self, commands: int) -> None:
@@ -464,7 +464,7 @@ class LocalRuns(ClientApi, RunsApi):
             self._service.agents.check_asks(self._client.actor)
             self._service.agents.spend(self._client.actor, commands)
 
-    async def _live(self, run: str) -> ActiveRun | None:
+    async def _live(self, run: str) -> LiveRun | None:
         """The run, which this client may control, if it has not ended."""
         live = self._reader.live(run)
         if live is None:
@@ -512,7 +512,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         service = self._service
         await service.journal.settle()
-        live = {run.id: run.summary().state.value for run in service.runner.active}
+        live = {run.id: run.summary().state.value for run in service.runs.active}
         matches = await service.journal.search_runs(words, live, before, min(max(limit, 1), MOST_RUNS))
         runs = [await self._reader.summary(run) for run in matches.runs]
         return RunPage(runs=runs, next_before=matches.next_before)
@@ -541,7 +541,7 @@ class LocalRuns(ClientApi, RunsApi):
     ) -> list[RunSummary]:
         service = self._service
         if active:
-            going_on = (run.summary() for run in reversed(service.runner.active))
+            going_on = (run.summary() for run in reversed(service.runs.active))
             return [run for run in going_on if not self._client.is_agent or run.actor == self._client.actor]
         seq = await self._start_of(before) if before else None
         own = f" actor:{quoted(self._client.actor)}" if self._client.is_agent else ""
@@ -556,9 +556,9 @@ class LocalRuns(ClientApi, RunsApi):
             raise no_such_run(run)
         return page.entries[0].seq
 
-    async def cancel(self, live: ActiveRun) -> None:
+    async def cancel(self, live: LiveRun) -> None:
         """Cancel an active run and withdraw its approval requests."""
-        await self._service.runner.cancel(live, self._client.actor)
+        await self._service.runs.cancel(live, self._client.actor)
 
     @property
     def _batches(self) -> SavedBatches:

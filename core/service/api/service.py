@@ -52,7 +52,7 @@ class LocalService(ClientApi, ServiceApi):
         """The newest runs, and the older ones that have not ended."""
         newest = await self._runs.list(limit=RUNS_IN_STATE)
         known = {run.id for run in newest}
-        return [*newest, *(run.summary() for run in self._service.runner.active if run.id not in known)]
+        return [*newest, *(run.summary() for run in self._service.runs.active if run.id not in known)]
 
     async def challenge(self) -> str:
         return self._client.challenge
@@ -93,13 +93,13 @@ class LocalService(ClientApi, ServiceApi):
 
     async def stop_all(self) -> str:
         service = self._service
-        runs = service.runner.active
+        runs = service.runs.active
         sent = service.dispatcher.in_flight
         # The dispatcher is stopped before any step that could take time or fail.
         service.dispatcher.stop(f"Everything was stopped by {self._client.actor}.")
         withdrawn = service.approvals.withdraw("Everything was stopped; nothing was sent.")
         for live in runs:
-            await service.runner.cancel(live, self._client.actor)
+            await service.runs.cancel(live, self._client.actor)
         service.live_pictures.cancel()
         words = _stop_words(len(runs), withdrawn, len(sent))
         service.dispatcher.stop(words)
@@ -126,7 +126,7 @@ class LocalService(ClientApi, ServiceApi):
 
     async def shut_down(self, cancel_work: bool) -> str:
         service = self._service
-        runs = service.runner.active
+        runs = service.runs.active
         if not runs or cancel_work:
             for live in runs:
                 await self._runs.cancel(live)
@@ -153,6 +153,6 @@ def _stop_words(runs: int, requests: int, commands: int) -> str:
 
 
 async def _end_after(service: Service) -> None:
-    while service.runner.active:
-        await service.runner.active[0].ended.wait()
+    while service.runs.active:
+        await service.runs.active[0].ended.wait()
     service.on_shutdown_asked.set()

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 from core.audit.entries import Entry, Kind
 from core.audit.query import quoted
+from core.batch.live_run import LiveRun
 from core.batch.models import Run, UndoCell, UndoFate, UndoPlan
-from core.batch.run_state import ActiveRun
-from core.batch.runner import Undoing
+from core.batch.runs import Undoing
 from core.batch.undo_plan import INVERSES, plan_of, plan_undo, undo_calls, undone_by
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.service.service import Service
@@ -40,7 +40,7 @@ async def make_undo_plan(service: Service, run: Run, actor: str) -> UndoPlan:
     return plan_of(summary.id, cells)
 
 
-async def start_undo(service: Service, run: Run, actor: str, operator: str, digest: str) -> ActiveRun:
+async def start_undo(service: Service, run: Run, actor: str, operator: str, digest: str) -> LiveRun:
     """Start the undo of a run; `digest` is that of the plan that was shown, empty for none.
 
     Raises:
@@ -48,7 +48,7 @@ async def start_undo(service: Service, run: Run, actor: str, operator: str, dige
         BadInput: there is nothing to undo.
     """
     number = run.summary.id
-    for live in service.runner.active:
+    for live in service.runs.active:
         if live.undoes == number:
             raise Refused(
                 f"{number} is being undone by {live.id}.",
@@ -65,7 +65,7 @@ async def start_undo(service: Service, run: Run, actor: str, operator: str, dige
     calls = undo_calls(plan, run.batch)
     devices = list(dict.fromkeys(cell.device for cell in plan.calls))
     undoing = Undoing(number, calls.arguments)
-    return await service.runner.start(calls.batch, devices, actor, "undo", operator=operator, undoing=undoing)
+    return await service.runs.start(calls.batch, devices, actor, "undo", operator=operator, undoing=undoing)
 
 
 def _inverses_since(service: Service, seq: int) -> AsyncIterator[Entry]:

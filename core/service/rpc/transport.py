@@ -198,7 +198,7 @@ async def _dial_unix(path: Path) -> socket.socket:
         _check_private(os.fstat(folder), path.parent)
         _check_owner(seen, path)
         if not stat.S_ISSOCK(seen.st_mode):
-            raise ServiceError(f"{path} is no socket; nothing was sent.", ErrorCode.HOME_UNSAFE)
+            raise ServiceError(f"{path} is not a socket; nothing was sent.", ErrorCode.HOME_UNSAFE)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)

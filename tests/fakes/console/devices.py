@@ -113,7 +113,7 @@ class DeviceAnswers(Changes):
     def on_listen(self, address: str, signed: SignedChange | None) -> Listening:
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
-            raise BadInput(f"{address!r} is no address. Write host:port, such as 127.0.0.1:5000.")
+            raise BadInput(f"{address!r} is not an address. Write host:port, such as 127.0.0.1:5000.")
         self.check_signed(proposals.listening(self.service_seen(), address), signed)
         local = host in ("127.0.0.1", "localhost", "[::1]")
         # A service that listens at port 0 gets one from the system.

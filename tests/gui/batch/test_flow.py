@@ -653,5 +653,5 @@ async def test_the_inputs_are_asked_for_checked_and_sent(theme: Theme, tmp_path:
         sheet = await asked()
         assert sheet.form.value() == {"folder": "/srv"}, "secrets are typed again"
         page.press(Key.Key_Escape)
-        await seen(lambda: page.sheet() is None and not page.screen.runner.busy)
+        await seen(lambda: page.sheet() is None and not page.screen.run_controller.busy)
         assert console.asked.count("start_run") == 1

@@ -98,7 +98,7 @@ async def test_a_wrong_filter_names_the_column_and_forbids_to_run(theme: Theme, 
         screen.head.targets.selectAll()
         QTest.keyClicks(screen.head.targets, "tag:lab health:sick")
         assert screen.head.error.isVisible()
-        assert "column 16" in screen.head.error.text()
+        assert "Column 16: " in screen.head.error.text()
         assert not screen.head.run.isEnabled()
         assert "filter" in screen.head.run.toolTip()
         QTest.keyClick(screen.head.targets, Key.Key_Z, Mod.ControlModifier)

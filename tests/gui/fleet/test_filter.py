@@ -86,7 +86,7 @@ async def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_p
         fleet.show_as(True)
         fleet.filter_field.setText("colour:red")
         await seen(fleet.problem.isVisible)
-        assert fleet.problem.text().startswith("Filter, column 1: There is no field")
+        assert fleet.problem.text().startswith("Column 1: there is no field")
         assert fleet.filter_field.accessibleDescription() == fleet.problem.text()
         assert len(fleet.wall.wall_model.items) == 24
 

@@ -51,7 +51,7 @@ def test_names_and_tags_are_checked_in_words() -> None:
     assert name_problem("this-computer", devices)
     assert name_problem("kiosk-yard", devices) == ""
     assert split_tags("lab,  linux lab") == ["lab", "linux"]
-    assert "no tag" in tags_problem("lab !x")
+    assert "not a tag" in tags_problem("lab !x")
     assert fingerprint_groups("AB:CD" * 16).splitlines()[0].split() == ["abcd"] * 8
 
 

@@ -53,7 +53,7 @@ async def test_half_a_filter_says_what_is_wrong_and_keeps_the_rows(theme: Theme,
         fleet = open_fleet(desk)
         fleet.filter_field.setText("health:sick")
         await seen(fleet.problem.isVisible)
-        assert "column" in fleet.problem.text()
+        assert "Column" in fleet.problem.text()
         assert len(names_in(fleet)) == 24
         fleet.filter_field.setText("health:stale")
         await seen(lambda: names_in(fleet) == ["kiosk-hall-2"])

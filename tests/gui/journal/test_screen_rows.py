@@ -257,7 +257,7 @@ async def test_any_entry_is_gone_to_by_its_number_or_by_a_time(
         journal.screen.go_to.field.setText("next week")
         QTest.keyClick(journal.screen.go_to.field, Qt.Key.Key_Return)
         assert journal.screen.go_to.isVisible()
-        assert journal.screen.go_to.hint.text().startswith("This is no number, day or time.")
+        assert journal.screen.go_to.hint.text().startswith("This is not a number, a day or a time.")
         QTest.keyClick(journal.screen.go_to.field, Qt.Key.Key_Escape)
         assert not journal.screen.go_to.isVisible()
         assert journal.screen.table.hasFocus()

@@ -620,7 +620,7 @@ async def test_a_key_that_is_not_the_registered_one_proves_and_signs_nothing(
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         assert not sheet.sign.isEnabled()
-        assert "lies here" in problem_in(sheet)
+        assert "has a key here" in problem_in(sheet)
         await do_not_sign(desk)
         assert await bay.entries(Kind.PROFILE_CHANGED, Kind.CHANGE_REFUSED) == []
 

@@ -213,7 +213,7 @@ async def test_a_key_whose_file_was_exchanged_signs_nothing(theme: Theme, tmp_pa
     async with open_frame(theme, tmp_path, console) as desk:
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
-        await seen(lambda: "lies here" in problem_in(sheet))
+        await seen(lambda: "has a key here" in problem_in(sheet))
         assert not sheet.sign.isEnabled()
         assert sheet.unlock is None
         await do_not_sign(desk)

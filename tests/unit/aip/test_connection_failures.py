@@ -124,7 +124,7 @@ def test_a_peers_own_words_are_bounded_and_play_no_tricks() -> None:
         (status(403), ErrorCode.DENIED_BY_DEVICE, " does not accept our token"),
         (status(409), ErrorCode.DEVICE_OFFLINE, ": another console is connected to it"),
         (status(404), ErrorCode.PROTOCOL_ERROR, " answers with HTTP 404"),
-        (InvalidHandshake("odd"), ErrorCode.PROTOCOL_ERROR, " is no device link: odd"),
+        (InvalidHandshake("odd"), ErrorCode.PROTOCOL_ERROR, " is not a device link: odd"),
         (TimeoutError(), ErrorCode.TIMEOUT, " did not answer within 10 s"),
         (
             StageTimeout(DialStage.LOOKUP, 10),

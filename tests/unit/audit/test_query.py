@@ -267,7 +267,7 @@ def test_a_query_that_is_wrong_says_at_which_column_and_what_is_allowed(text, co
 
 
 def test_a_query_that_is_too_long_is_refused():
-    with pytest.raises(BadInput, match="2000"):
+    with pytest.raises(BadInput, match="2,000"):
         parse_query("a" * 2001)
 
 

@@ -182,8 +182,8 @@ def test_an_integer_of_any_size_is_passed_on_compared_and_written_exactly(number
         ("steps.free.result.n > 'a'", "do not go together"),
         ("steps.free.result.n.deeper", "a field is read of a value that has none"),
         ("1 / (steps.free.result.n - 1)", "divide by zero"),
-        ("1.0 / (steps.free.result.n - 1)", "no number that JSON can hold"),
-        ("timestamp('2026-01-01T00:00:00Z')", "is no JSON value"),
+        ("1.0 / (steps.free.result.n - 1)", "not a number that JSON can hold"),
+        ("timestamp('2026-01-01T00:00:00Z')", "is not a JSON value"),
         *[
             (f"steps.free.result.large {rest}", "an integer beyond 64 bits")
             for rest in ("+ 1", "* 2.0", "> 1", "+ steps.free.result.large", "< steps.free.result.large")

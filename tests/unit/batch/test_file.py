@@ -147,7 +147,7 @@ def test_keys_that_yaml_1_1_would_change_stay_texts() -> None:
         (HEAD + "rollout: {parallel: 1.5}\n", "4:21: parallel is not a whole number"),
         (HEAD + "rollout: {canari: 1}\n", '4:11: rollout has no key "canari"; allowed parallel, canary'),
         (HEAD + "rollout: 5\n", "4:10: rollout is not a set"),
-        (HEAD + "targets: colour:red\n", '4:10: targets: Filter, column 1: There is no field "colour"'),
+        (HEAD + "targets: colour:red\n", '4:10: targets: Column 1: there is no field "colour"'),
         ("name: x\nsteps:\n  - tool: t\n", "3:5: id is missing"),
         ("name: x\nsteps:\n  - {id: 1a, tool: t}\n", "3:10: id is not an id; allowed are letters"),
         (

@@ -6,9 +6,9 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.batch.batch_file import read_batch
+from core.batch.live_run import step_facts
 from core.batch.models import Cell, CellState, Plan, PlannedCell
 from core.batch.planner import SKIPPED, Planner
-from core.batch.run_state import step_facts
 from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
 from core.errors import BadInput, ErrorCode

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from core.audit.entries import Kind
-from core.batch.history import rebuild_run
+from core.batch.live_run import LiveRun, settled
 from core.batch.models import Batch, CellState, Run, RunState
 from core.batch.resume import check_resumable, remainder_of
-from core.batch.run_state import ActiveRun, settled
-from core.batch.runner import Resumption
+from core.batch.run_history import rebuild_run
+from core.batch.runs import Resumption
 from core.commitments import stand_in
 from core.errors import Refused
 from tests.fakes.patience import PATIENCE_S
@@ -34,11 +34,11 @@ async def house() -> AsyncIterator[House]:
     await opened.close()
 
 
-async def played(house: House, script: dict[tuple[str, str], str], **more: Any) -> ActiveRun:
+async def played(house: House, script: dict[tuple[str, str], str], **more: Any) -> LiveRun:
     """A run on two devices that ended as the script says."""
     house.dispatcher.script |= script
     batch = Batch.model_validate({"name": "test", "steps": STEPS, **more})
-    run = await house.runner.start(batch, ["one", "two"], "operator:anna", "batch")
+    run = await house.runs.start(batch, ["one", "two"], "operator:anna", "batch")
     async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     house.dispatcher.script.clear()
@@ -46,17 +46,17 @@ async def played(house: House, script: dict[tuple[str, str], str], **more: Any) 
     return run
 
 
-def read_back(house: House, run: ActiveRun) -> Run:
+def read_back(house: House, run: LiveRun) -> Run:
     """The run as the journal tells of it."""
     return rebuild_run([entry for entry in house.journal.entries if entry.run == run.id])
 
 
-async def resumed(house: House, run: ActiveRun) -> ActiveRun:
+async def resumed(house: House, run: LiveRun) -> LiveRun:
     before = read_back(house, run)
     remainder = remainder_of(before)
     check_resumable(before, remainder)
     resumption = Resumption(run.id, remainder.carried)
-    live = await house.runner.start(
+    live = await house.runs.start(
         before.batch, before.summary.devices, "operator:ben", "batch", resumption=resumption
     )
     async with asyncio.timeout(PATIENCE_S):
@@ -100,11 +100,11 @@ async def test_of_two_who_resume_one_run_the_second_is_refused_and_runs_nothing(
     remainder = remainder_of(before)
     resumption = Resumption(run.id, remainder.carried)
     ask = [
-        house.runner.start(before.batch, ["one", "two"], "operator:ben", "batch", resumption=resumption)
+        house.runs.start(before.batch, ["one", "two"], "operator:ben", "batch", resumption=resumption)
         for _ in range(2)
     ]
     first, second = await asyncio.gather(*ask, return_exceptions=True)
-    assert isinstance(first, ActiveRun)
+    assert isinstance(first, LiveRun)
     assert isinstance(second, Refused)
     assert f"{run.id} was resumed already, as {first.id}" in second.message
     async with asyncio.timeout(PATIENCE_S):

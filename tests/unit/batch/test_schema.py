@@ -167,7 +167,7 @@ def step(text: str) -> str:
         (step("    with: {a: [1, 'n ${{ inputs.q }}']}\n"), 'with.a: there is no input "q"'),
         (
             "name: x\ninputs: {1a: {type: string}}\nsteps: [{id: a, tool: t}]\n",
-            "2:10: 1a is no name of an input",
+            "2:10: 1a is not the name of an input",
         ),
         (
             "name: x\ninputs: {a: {type: text}}\nsteps: [{id: a, tool: t}]\n",

@@ -15,8 +15,8 @@ from core.batch.expressions import (
     Scope,
     compile_expression,
 )
+from core.batch.live_run import ALLOWED, failed_without_command, recovered, step_facts, unexpected
 from core.batch.models import Cell, CellState
-from core.batch.run_state import ALLOWED, failed_without_command, recovered, step_facts, unexpected
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 

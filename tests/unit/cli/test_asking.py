@@ -192,7 +192,7 @@ async def test_a_call_to_a_device_that_is_away_is_left_to_the_service_to_refuse(
 @pytest.mark.parametrize("until", ["yesterday", "2020-01-01", "0001-01-01", "0h", "uses=0"])
 def test_a_grant_that_would_be_over_at_once_is_not_signed(until: str) -> None:
     request: Any = SimpleNamespace(run=None, decision=SimpleNamespace(risk=Risk.HIGH))
-    with pytest.raises(BadInput, match=r"is not understood|is no moment|is over already"):
+    with pytest.raises(BadInput, match=r"is not understood|is not a date or time|is over already"):
         granted_terms(request, "anna", [until if "=" in until else f"until={until}"], for_run=False)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.batch.history import rebuild_run
 from core.batch.models import Batch, result_of
+from core.batch.run_history import rebuild_run
 from core.cli import runs, show
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode

@@ -253,7 +253,7 @@ async def test_an_address_that_is_none_is_bad_input(tmp_path: Path) -> None:
     for no_name in ("a..b", "a" * 70):
         secure = server_context(load_or_make_identity(tmp_path, "d1"))
         listener = DeviceListener(None, ListenAddress(no_name, 1), "t", secure)  # type: ignore[arg-type]
-        with pytest.raises(BadInput, match="no address"):
+        with pytest.raises(BadInput, match="not an address"):
             await listener.start()
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry, Kind, NewEntry
-from core.batch.execution import Environment
 from core.batch.models import Batch, CellState, RunState
-from core.batch.runner import Runner
+from core.batch.run_executor import Environment
+from core.batch.runs import Runs
 from core.commands.request import CommandRequest, Stage
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
@@ -108,9 +108,9 @@ async def test_cancelled_when_it_is_just_about_to_leave_it_does_not_leave(home: 
 async def test_a_run_that_is_cancelled_while_the_journal_writes_sends_nothing(home: Home, kind: Kind):
     async with open_rig(home) as rig:
         environment = Environment(rig.dispatcher, rig.disk, rig.approvals, PlainDevices(), lambda cell: None)
-        runner = Runner(environment, rig.tasks, lambda run: None, rig.dispatcher.redacted)
+        runs = Runs(environment, rig.tasks, lambda run: None, rig.dispatcher.redacted)
         steps: list[Any] = [{"id": "a", "tool": "shell_execute", "with": SHELL}]
-        run = await runner.start(
+        run = await runs.start(
             Batch.model_validate({"name": "b", "targets": f"name:{DEVICE}", "steps": steps}),
             [DEVICE],
             "operator:anna",
@@ -120,12 +120,12 @@ async def test_a_run_that_is_cancelled_while_the_journal_writes_sends_nothing(ho
 
         async def one(entry: NewEntry) -> Entry:
             if entry.kind is kind:
-                await runner.cancel(run, "operator:anna")
+                await runs.cancel(run, "operator:anna")
             return await append(entry)
 
         async def many(entries: list[NewEntry]) -> list[Entry]:
             if kind in [entry.kind for entry in entries]:
-                await runner.cancel(run, "operator:anna")
+                await runs.cancel(run, "operator:anna")
             return await append_many(entries)
 
         rig.disk.append, rig.disk.append_many = one, many
@@ -135,4 +135,4 @@ async def test_a_run_that_is_cancelled_while_the_journal_writes_sends_nothing(ho
         assert rig.tools.seen == []
         assert run.end is RunState.CANCELLED
         assert run.cells[DEVICE, "a"].state is CellState.CANCELLED
-        runner.close()
+        runs.close()

@@ -15,8 +15,8 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.approvals.models import Approval
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry
-from core.batch.history import rebuild_run
 from core.batch.models import Batch
+from core.batch.run_history import rebuild_run
 from core.commands.request import CommandRequest
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode

@@ -129,7 +129,7 @@ async def test_who_answers_with_something_else_is_told_from_who_says_nothing(des
     async with says(answer) as port:
         failed = await desk.failed(f"ws://127.0.0.1:{port}/ws", within_s=1.0)
     assert failed.name == "token"
-    assert "is no device link" in failed.found
+    assert "is not a device link" in failed.found
 
 
 async def test_the_words_of_a_far_end_fill_no_screen_and_play_no_tricks(desk):

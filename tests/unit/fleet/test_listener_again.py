@@ -114,7 +114,7 @@ async def test_who_loses_its_port_while_it_tries_another_comes_back_to_it(
         # Whoever is quick enough takes the port in the moment in which it is nobody's.
         with monkeypatch.context() as patched:
             patched.setattr(service.links._listener, "_close", lets_go)
-            with pytest.raises(BadInput, match="no address of this computer"):
+            with pytest.raises(BadInput, match="not an address of this computer"):
                 await service.links.listen("203.0.113.7:5000")
         [lost] = await changes(service, 1)
         assert "taken by another program" in lost.body["problem"]
@@ -168,7 +168,7 @@ async def test_an_address_of_a_network_that_comes_up_later_is_listened_at_when_i
     service = await Service.open(home)
     try:
         [missing] = await changes(service, 1)
-        assert "no address of this computer" in missing.body["problem"]
+        assert "not an address of this computer" in missing.body["problem"]
         up.set()
         await changes(service, 2)
         assert service.links.listening().url == f"wss://desk.example:{port}/ws"

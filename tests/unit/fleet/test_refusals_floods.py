@@ -164,8 +164,8 @@ async def test_a_stranger_cannot_word_the_reason_for_which_it_is_refused() -> No
     head = b"GET /ws?token=token-one HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"
     async with running_house() as house:
         long = {await refused_for(house, b"GET /" + b"a" * (9_000 + size)) for size in range(5)}
-        assert long == {"it asked for no WebSocket: its request is too long"}
+        assert long == {"it did not ask for a WebSocket: its request is too long"}
         odd = {await refused_for(house, head + b"Upgrade: \x9b%d\r\n\r\n" % number) for number in range(5)}
-        assert odd == {"it asked for no WebSocket: its header Upgrade is missing or wrong"}
+        assert odd == {"it did not ask for a WebSocket: its header Upgrade is missing or wrong"}
         none = {await refused_for(house, b"%d\r\n\r\n" % number) for number in range(5)}
-        assert none == {"it asked for no WebSocket: its request is none"}
+        assert none == {"it did not ask for a WebSocket: its request is not valid HTTP"}

@@ -80,27 +80,29 @@ def test_macos_and_windows_answer_to_the_names_people_use() -> None:
 @pytest.mark.parametrize(
     ("text", "column", "says"),
     [
-        ("colour:red", 1, 'no field "colour". Fields: name, os, tag, health'),
+        ("colour:red", 1, 'no field "colour"; fields are name, os, tag, health'),
         ("os:linux !colour:red", 11, "no field"),
         (":x", 1, "no field"),
-        ("tag:", 5, "Expected a value for tag"),
-        ("tag:lab,", 9, "Expected a value for tag"),
-        ("tag:lab,,x", 9, "Expected"),
-        (",lab", 1, "Expected a word"),
-        ("!", 2, "After"),
-        ("lab ! x", 6, "After"),
+        ("tag:", 5, "a value for tag is expected"),
+        ("tag:lab,", 9, "a value for tag is expected"),
+        ("tag:lab,,x", 9, "is expected"),
+        (",lab", 1, "a word is expected"),
+        ("!", 2, 'comes after "!"'),
+        ("lab ! x", 6, 'comes after "!"'),
         ("!!x", 2, "enough"),
         ('name:"lab', 6, "not closed"),
         ("''", 1, "nothing between"),
-        ("health:onlin", 8, "one of: online, busy, stale, reconnecting, offline"),
-        ("production:maybe", 12, "one of: yes, no"),
+        ("health:onlin", 8, "allowed are online, busy, stale, reconnecting, offline"),
+        ("production:maybe", 12, "allowed are yes, no"),
     ],
 )
 def test_a_mistake_is_named_with_its_column_and_what_is_allowed(text: str, column: int, says: str) -> None:
     with pytest.raises(BadInput) as caught:
         parse_filter(text)
     assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
-    assert f"column {column}:" in caught.value.message
+    assert caught.value.message.startswith(f"Column {column}: ")
+    assert caught.value.message.endswith(".")
+    assert not caught.value.message.endswith("..")
     assert says in caught.value.message
 
 
@@ -140,7 +142,7 @@ def test_hostile_wildcards_cost_no_more_than_text_times_filter() -> None:
     device = a_device(name="a" * 100_000)
     with most_calls(1_000):
         assert not hostile.matches(device)
-    with pytest.raises(BadInput, match="at most 2000"):
+    with pytest.raises(BadInput, match="at most 2,000"):
         parse_filter("x" * (LONGEST + 1))
 
 

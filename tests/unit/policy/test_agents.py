@@ -129,7 +129,7 @@ def test_there_are_at_most_so_many_agents():
 
 
 def test_targets_that_are_no_filter_are_refused():
-    with pytest.raises(ValueError, match="column"):
+    with pytest.raises(ValueError, match="Column"):
         AgentSettings(targets="nosuchfield:x")
 
 

@@ -13,8 +13,8 @@ from app.records.command import read_command
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import event_of
 from core.audit.projection import CommandState
-from core.batch.history import END_KINDS, rebuild_run, summary_of
 from core.batch.models import Batch
+from core.batch.run_history import END_KINDS, rebuild_run, summary_of
 from core.commands.request import CommandRequest
 from core.commands.results import CommandResult
 from core.home import Home

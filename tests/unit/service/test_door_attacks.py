@@ -162,7 +162,7 @@ async def test_an_asker_says_no_book_about_its_call(service: Service, desk: Scri
         await LocalConsole(service, "agent:claude").runs.call(
             "desk", "enter", {"text": "x"}, said="x" * 1_000_000
         )
-    assert service.runner.active == []
+    assert service.runs.active == []
 
 
 async def test_a_search_in_results_does_not_find_a_secret_and_finds_what_is_beside_it(

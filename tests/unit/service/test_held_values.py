@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.batch import held_values, runner
+from core.batch import held_values, runs
 from core.batch.held_values import HeldValues, Key
 from core.batch.models import Batch, Cell, CellState
 from core.home import Home
@@ -44,7 +44,7 @@ async def test_old_values_leave_memory_and_are_the_same_when_asked_for(
         started = await console.runs.start(BATCH)
         number = started.summary.id
         again = await console.runs.wait(number, PATIENCE_S)
-        live = service.runner.find(number)
+        live = service.runs.find(number)
         assert live is not None
         assert live.held is not None
         # The first value was needed by the third step, and could go only when the device had ended.
@@ -92,9 +92,9 @@ async def test_an_ended_run_with_large_values_is_forgotten_when_another_starts(
         console = LocalConsole(service, "operator:anna")
         number = (await console.runs.start(BATCH)).summary.id
         await console.runs.wait(number, PATIENCE_S)
-        monkeypatch.setattr(runner, "MOST_HELD", 10)
+        monkeypatch.setattr(runs, "MOST_HELD", 10)
         await console.runs.start(BATCH)
-        assert service.runner.find(number) is None
+        assert service.runs.find(number) is None
         assert value_of((await console.runs.get(number)).cells[0])["filesystems"]
 
 

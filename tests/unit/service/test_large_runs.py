@@ -12,7 +12,7 @@ import pytest
 from core.audit import search
 from core.audit.entries import Entry, NewEntry
 from core.audit.events import CommandDecided, EntryFields, RunFinished, StepSkipped
-from core.batch import history
+from core.batch import run_history
 from core.batch.models import Batch, CellState, RunState
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 from core.home import Home
@@ -40,7 +40,7 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many entries had been decoded whenever one was applied, beyond those applied."""
     decoded = applied = 0
     ahead: list[int] = []
-    real_decode, real_event = search.decode, history.event_of
+    real_decode, real_event = search.decode, run_history.event_of
 
     def decode(data: bytes) -> Entry:
         nonlocal decoded
@@ -54,7 +54,7 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return real_event(entry)
 
     monkeypatch.setattr(search, "decode", decode)
-    monkeypatch.setattr(history, "event_of", event_of)
+    monkeypatch.setattr(run_history, "event_of", event_of)
     return ahead
 
 
@@ -64,13 +64,13 @@ async def test_a_run_is_read_one_entry_after_the_other_and_not_on_the_loop(
     async with open_service(home) as service:
         await write_run(service)
         threads: list[threading.Thread] = []
-        real = history._begin
+        real = run_history._begin
 
         def begin(*arguments: object) -> object:
             threads.append(threading.current_thread())
             return real(*arguments)
 
-        monkeypatch.setattr(history, "_begin", begin)
+        monkeypatch.setattr(run_history, "_begin", begin)
         run = await LocalConsole(service, "operator:anna").runs.get("r-0001")
         assert [cell.note for cell in run.cells] == ["cancelled"] * len(DEVICES)
         # Once for the states of its cells, as it has no end, and once for a page of values; its start alone.

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import PAGE, Journal
-from core.batch.history import rebuild_run
 from core.batch.models import Batch, CellState, RunState
+from core.batch.run_history import rebuild_run
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.models.tools import Effect

@@ -104,7 +104,7 @@ async def test_an_agent_s_request_is_known_again_by_its_id_whatever_is_in_it(ser
     agent = await agent_of(service, "clerk")
     asked = await agent.runs.call("this-computer", "get_system_info", {}, request_id=number)
     first = await agent.runs.wait(asked.summary.id, PATIENCE)
-    service.runner._runs.clear()  # as after a restart
+    service.runs._runs.clear()  # as after a restart
     again = await agent.runs.call("this-computer", "get_system_info", {}, request_id=number)
     assert again.summary.id == first.summary.id
     assert len((await service.journal.query(f"kind:{Kind.COMMAND_SENT}")).entries) == 1
@@ -119,7 +119,7 @@ async def test_inputs_are_checked_before_anything_starts(service: Service):
         ({"most": "1"}, "most is not of type integer"),
         ({"most": True}, "most is not of type integer"),
         ({"most": 1, "word": "z"}, "word is not one of"),
-        ({"most": 1, "other": 1}, "other is no input of this batch"),
+        ({"most": 1, "other": 1}, "other is not an input of this batch"),
     ):
         with pytest.raises(BadInput, match=fault):
             await runs.start(batch, inputs=given)
@@ -232,7 +232,7 @@ async def test_a_list_has_the_summaries_that_all_entries_of_each_run_give(servic
     in_memory = [run.summary.id for run in (retried, called, resumed, settled, failed, done)]
     kept = await console.runs.list()
     assert [run.id for run in kept] == in_memory
-    service.runner._runs.clear()  # as after many more runs
+    service.runs._runs.clear()  # as after many more runs
     listed = await console.runs.list()
     whole = [(await reader.states(run.id)).summary for run in listed]
     assert listed == whole

@@ -57,7 +57,7 @@ async def test_every_answer_has_a_page_and_all_pages_have_every_cell_once(
         results = await every_result(console.runs, number)
         assert [(one.device, one.tool_name) for one in results] == called
         assert (await console.runs.results(number)).next == 2
-        service.runner._runs.clear()  # as after many more runs
+        service.runs._runs.clear()  # as after many more runs
         again = await whole_run(console.runs, await console.runs.get(number))
         assert [cell.call_id for cell in again.cells] == [cell.call_id for cell in in_memory.cells]
         read = await every_result(console.runs, number)

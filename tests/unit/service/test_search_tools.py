@@ -55,7 +55,7 @@ async def test_past_results_count_before_and_after_a_restart_of_the_service(home
 
 
 async def test_a_malformed_filter_and_too_long_a_query_are_refused(console: Console):
-    with pytest.raises(BadInput, match="column"):
+    with pytest.raises(BadInput, match="Column"):
         await console.devices.search("poke", "health:purple")
     with pytest.raises(BadInput, match="at most"):
         await console.devices.search("x" * 501)

@@ -170,7 +170,7 @@ class LinuxDesktop(Desktop):
         table = self._bus.ref_of(table_id)
         reader = Reader(self._bus, self._secrecy)
         if TABLE not in await self._told(reader.interfaces(table), table):
-            raise BadInput(f"The control {table_id[:60]} is no table.")
+            raise BadInput(f"The control {table_id[:60]} is not a table.")
         ref = await self._told(cell_at(self._bus, table, row - 1, column - 1), table)
         if ref is None:
             raise BadInput(

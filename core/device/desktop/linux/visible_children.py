@@ -213,7 +213,7 @@ class _Sheet:
             self._bus.call(self._ref, TABLE, "GetColumnAtIndex", "i", (index,)),
         )
         if int(row) < 0 or int(column) < 0:
-            raise NotSupported("the child is no cell")
+            raise NotSupported("the child is not a cell")
         return int(row), int(column)
 
     async def _size(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Holds the state of a run in memory: its cells, their counts and the state of the whole run.
+"""A run in memory: its cells, their counts and the state of the whole run.
 
 Maps a command's result to the state of its cell, and a cell to the result that clients read.
 """
@@ -53,7 +53,7 @@ class Carried(NamedTuple):
 class LiveCell:
     """A cell of a run in memory, which changes as its command goes on; `Cell` explains the fields.
 
-    `ActiveRun.change` changes it, and clients get the `Cell` that it is at the time (`model`).
+    `LiveRun.change` changes it, and clients get the `Cell` that it is at the time (`model`).
     """
 
     run: str
@@ -78,31 +78,11 @@ class LiveCell:
 
     def model(self) -> Cell:
         """The cell as clients read it."""
-        return Cell(
-            run=self.run,
-            device=self.device,
-            step=self.step,
-            tool=self.tool,
-            state=self.state,
-            call_id=self.call_id,
-            approval=self.approval,
-            started_at=self.started_at,
-            ended_at=self.ended_at,
-            note=self.note,
-            progress=self.progress,
-            output_tail=self.output_tail,
-            output_size=self.output_size,
-            result=self.result,
-            attempts=self.attempts,
-            recovered_by=self.recovered_by,
-            settled=self.settled,
-            settled_by=self.settled_by,
-            carried_from=self.carried_from,
-        )
+        return Cell(**{name: getattr(self, name) for name in self.__slots__})
 
 
 @dataclass(slots=True)
-class ActiveRun:
+class LiveRun:
     """A run in memory. `change` changes its cells, and keeps `counts` by cell state correct."""
 
     id: str
@@ -273,7 +253,7 @@ def already_resumed(run: str, by: str) -> Refused:
     )
 
 
-def ended_state(run: ActiveRun) -> RunState:
+def ended_state(run: LiveRun) -> RunState:
     """The final state of a run, from its cells.
 
     `interrupted` outweighs the others, then `unknown`, a cancelled run, `failed`, `refused`, a cancelled
@@ -357,7 +337,7 @@ def settled(*, done: bool, by: str) -> Json:
     return {"state": CellState.DONE if done else CellState.FAILED, **changes}
 
 
-def answered_late(run: ActiveRun, cell: LiveCell, result: CommandResult) -> Json:
+def answered_late(run: LiveRun, cell: LiveCell, result: CommandResult) -> Json:
     """The changes of the cell of a command whose outcome was unknown, after a late answer told it.
 
     An operator's word about the step, its recovery and a later attempt stand. A step that the batch expects
@@ -374,7 +354,7 @@ def answered_late(run: ActiveRun, cell: LiveCell, result: CommandResult) -> Json
     return {"state": state, "note": note, "result": result}
 
 
-def state_after_late_answer(run: ActiveRun) -> RunState:
+def state_after_late_answer(run: LiveRun) -> RunState:
     """The final state of an ended run, one of whose commands was answered late."""
     state = ended_state(run)
     if run.counts[CellState.NOT_STARTED] and (state is RunState.DONE or run.end is RunState.INTERRUPTED):

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core.audit.entries import Entry, Kind, NewEntry
-from core.batch.history import rebuild_run
 from core.batch.models import Batch, CellState, Run, RunState, flatten
+from core.batch.run_history import rebuild_run
 from core.errors import JournalCorrupt
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.run_size import examples
@@ -45,7 +45,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 def told(run: Run) -> dict[str, object]:
-    """Without times: in memory they are the runner's, in the journal the entries'. Stages are not written."""
+    """Without times: the service has its own, the journal those of the entries. Stages are not written."""
     cells = {"__all__": {"started_at": True, "ended_at": True, "result": {"stage"}}}
     return run.model_dump(exclude={"summary": {"started_at", "ended_at"}, "cells": cells})
 
@@ -56,15 +56,15 @@ async def play(batch: Batch, devices: list[str], ends: list[str], cancel_at: int
     places = [(device, step.id) for device in devices for step in flatten(batch.steps)]
     script = {place: ends[at % len(ends)] for at, place in enumerate(places)}
     house.dispatcher.script = script
-    run = await house.runner.start(batch, devices, "operator:anna", "batch", "because")
+    run = await house.runs.start(batch, devices, "operator:anna", "batch", "because")
 
     def begins() -> None:
         if len(house.dispatcher.begun) == cancel_at:
-            house.tasks.spawn("cancel", house.runner.cancel(run, "operator:anna"))
+            house.tasks.spawn("cancel", house.runs.cancel(run, "operator:anna"))
 
     house.dispatcher.on_begin = begins
     if cancel_at == 0:
-        await house.runner.cancel(run, "operator:anna")
+        await house.runs.cancel(run, "operator:anna")
     async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     await house.close()

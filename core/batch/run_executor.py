@@ -1,7 +1,7 @@
-"""Carries out one run: asks its state machine for the next action and does it.
+"""Carries out one run: asks its scheduler for the next action and does it.
 
-What happens to a cell is told to the machine, shown to clients and recorded in the journal here, and nowhere
-else. All decisions are the machine's.
+What happens to a cell is told to the scheduler, shown to clients and recorded in the journal here, and
+nowhere else. What may begin, and when, is decided by the scheduler alone.
 """
 
 from __future__ import annotations
@@ -15,12 +15,22 @@ from typing import Any, Protocol
 from core.audit.entries import Entry, NewEntry
 from core.audit.events import Event, RetryScheduled, StepCancelAsked, StepFailed, StepRecovered, StepSkipped
 from core.backoff import Backoff
-from core.batch.course import course_of
 from core.batch.expressions import RESULT, STEPS, Context, DeviceFacts, Expression, ExpressionError, StepFacts
 from core.batch.inputs import secret_values
+from core.batch.live_run import (
+    ALLOWED,
+    AS_EXPECTED,
+    LiveCell,
+    LiveRun,
+    cell_state_of,
+    failed_without_command,
+    recovered,
+    step_facts,
+    unexpected,
+)
 from core.batch.models import OPEN_STATES, ApprovalStep, CellState, Retry, Step, flatten
 from core.batch.questions import AskedQuestion, Asks, question_text
-from core.batch.run_machine import (
+from core.batch.step_scheduler import (
     CANCELLED,
     Allow,
     AskCancel,
@@ -32,21 +42,11 @@ from core.batch.run_machine import (
     Proceed,
     Recovered,
     RetryLater,
-    RunMachine,
+    RunRules,
     Skip,
     Start,
+    StepScheduler,
     Withdraw,
-)
-from core.batch.run_state import (
-    ALLOWED,
-    AS_EXPECTED,
-    ActiveRun,
-    LiveCell,
-    cell_state_of,
-    failed_without_command,
-    recovered,
-    step_facts,
-    unexpected,
 )
 from core.batch.step_values import has_large_texts, load_texts, readable_value
 from core.batch.templates import CompiledStep, FilledArguments
@@ -125,12 +125,12 @@ class Environment:
     uniform: Callable[[float, float], float] = random.uniform
 
 
-class Execution:
-    """One run on its way, from its start to its end."""
+class RunExecutor:
+    """Carries out one run, from its start to its end."""
 
     def __init__(
         self,
-        run: ActiveRun,
+        run: LiveRun,
         compiled: Mapping[str, CompiledStep],
         environment: Environment,
         on_change: Callable[[str], None],
@@ -146,7 +146,7 @@ class Execution:
         self._on_change = on_change
         self._earlier = earlier
         carried = {Place(*key): carried.state for key, carried in run.carried.items()}
-        self._machine = RunMachine(course_of(run.batch, run.devices), carried)
+        self._scheduler = StepScheduler(RunRules.of(run.batch, run.devices), carried)
         self._steps: dict[str, Step | ApprovalStep] = {step.id: step for step in flatten(run.batch.steps)}
         self._steps |= {entry.id: entry for entry in run.batch.steps if isinstance(entry, ApprovalStep)}
         self._secrets = secret_values(run.batch, run.inputs)
@@ -174,25 +174,25 @@ class Execution:
     @property
     def stopped(self) -> str:
         """Why the run starts nothing more; empty while it goes on, and where it was cancelled."""
-        return "" if self._machine.stopped == CANCELLED else self._machine.stopped
+        return "" if self._scheduler.stopped == CANCELLED else self._scheduler.stopped
 
     def cancel(self) -> None:
         """Start nothing more and ask the devices to cancel what runs."""
-        self._machine.cancel()
+        self._scheduler.cancel()
         self._go_on()
 
     def pause(self) -> None:
         """Start nothing until `unpause`."""
-        self._machine.pause()
+        self._scheduler.pause()
 
     def unpause(self) -> None:
         """Start steps again."""
-        self._machine.unpause()
+        self._scheduler.unpause()
         self._go_on()
 
     def cancel_cell(self, place: Place, actor: str) -> bool:
         """Cancel one cell; False if it has ended."""
-        if not self._machine.cancel_cell(place, f"cancelled by {actor}"):
+        if not self._scheduler.cancel_cell(place, f"cancelled by {actor}"):
             return False
         self._note(place, StepCancelAsked(), actor)
         self._go_on()
@@ -208,7 +208,7 @@ class Execution:
 
     # Actions
     def _go_on(self) -> None:
-        """Carry out what the machine wants now; the rest follows in the run's own task."""
+        """Carry out what the scheduler wants now; the rest follows in the run's own task."""
         self._take_actions()
         self._woken.set()
 
@@ -218,7 +218,7 @@ class Execution:
             return False
         starts = 0
         for _ in range(ACTIONS_AT_A_TIME):
-            action = self._machine.next()
+            action = self._scheduler.next()
             if action is None or self._finished:
                 return False
             self._carry_out(action)
@@ -284,7 +284,7 @@ class Execution:
             if isinstance(step, ApprovalStep):
                 # A question that cannot be put into words fails here, on each of its devices.
                 question_text(step, compiled, context)
-                self._machine.parked(place)
+                self._scheduler.parked(place)
                 return
             if self.run.undoes and place not in self.run.undo_arguments:
                 self._not_needed(place, "there is nothing to undo on this device")
@@ -322,7 +322,7 @@ class Execution:
     def _not_needed(self, place: Place, why: str) -> None:
         self._note(place, StepSkipped(why=why, needless=True))
         self._set(place, state=CellState.SKIPPED, note=why)
-        self._machine.ended(place, End(CellState.SKIPPED))
+        self._scheduler.ended(place, End(CellState.SKIPPED))
 
     def _counts_as_done(self, place: Place, why: str) -> None:
         """Let a step that failed count as done."""
@@ -334,11 +334,11 @@ class Execution:
         self._note(place, StepFailed(error=error.model_dump(mode="json")))
         result = failed_without_command(self._cell(place), error)
         self._set(place, state=CellState.FAILED, note=error.message, ended_at=now_utc(), result=result)
-        self._machine.ended(place, End(CellState.FAILED, error.code))
+        self._scheduler.ended(place, End(CellState.FAILED, error.code))
 
     # Commands
     async def _command(self, place: Place, step: Step, filled: FilledArguments) -> None:
-        run, machine = self.run, self._machine
+        run, scheduler = self.run, self._scheduler
         order = CommandRequest(
             device=place.device,
             tool=step.tool,
@@ -353,7 +353,7 @@ class Execution:
             secrets=Secrets(self._secrets, filled.secret) if self._secrets else NO_SECRETS,
             unquoted=filled.unquoted,
             machine=self._machines[place.device],
-            cancelled=lambda: machine.unwanted(place),
+            cancelled=lambda: scheduler.unwanted(place),
             on_decided=lambda decision: run.decided(place.device, step.id, decision.summary),
             turn=lambda: self._turn(place),
         )
@@ -391,13 +391,13 @@ class Execution:
         # devices come to ask than the queue takes.
         room = self._environment.approvals.room(self.run.actor)
         self._set(place, state=CellState.WAITING, approval=approval)
-        self._machine.waits(place, keeps_slot=room <= self._machine.slots_that_may_ask)
+        self._scheduler.waits(place, keeps_slot=room <= self._scheduler.slots_that_may_ask)
         self._woken.set()
 
     async def _turn(self, place: Place) -> None:
         """Wait until an approved command may go on: approved together, they still go one after another."""
         turn = self._turns[place] = asyncio.Event()
-        self._machine.answered(place)
+        self._scheduler.answered(place)
         self._go_on()
         if not turn.is_set():
             self._set(place, state=CellState.QUEUED, note="approved; waits for its turn")
@@ -423,9 +423,9 @@ class Execution:
         self._set(place, state=state, ended_at=now_utc(), note=note, result=result)
         if state is CellState.FAILED and self._failed_as_expected(place, result, context):
             self._counts_as_done(place, AS_EXPECTED)
-            self._machine.ended(place, End(CellState.DONE))
+            self._scheduler.ended(place, End(CellState.DONE))
         else:
-            self._machine.ended(place, self._end_of(place, step, result, state))
+            self._scheduler.ended(place, self._end_of(place, step, result, state))
 
     def _failed_as_expected(self, place: Place, result: CommandResult, context: Context) -> bool:
         """Whether a tool failed with a result that is what the expectations of its step want."""
@@ -479,7 +479,7 @@ class Execution:
         async def wait() -> None:
             await self._environment.sleep(wait_s)
             del self._timers[place]
-            self._machine.due(place)
+            self._scheduler.due(place)
             self._go_on()
 
         self._timers[place] = self._spawn(f"retry {place.step} on {place.device}", wait())
@@ -488,9 +488,9 @@ class Execution:
     async def _ask(self, action: AskQuestion) -> None:
         step = self._steps[action.step]
         assert isinstance(step, ApprovalStep), "only an approval step asks"
-        if why := self._machine.stopped:
+        if why := self._scheduler.stopped:
             # Stopped when there was no request to withdraw yet.
-            for place in self._machine.question_answered(action, CellState.NOT_STARTED, why):
+            for place in self._scheduler.question_answered(action, CellState.NOT_STARTED, why):
                 self._note(place, StepSkipped(why=why))
                 self._set(place, state=CellState.NOT_STARTED, note=why)
             self._go_on()
@@ -508,7 +508,7 @@ class Execution:
             )
         end = await question.ask(self._environment.approvals, self._environment.journal)
         del self._questions[step.id]
-        for place in self._machine.question_answered(action, end.state, end.note):
+        for place in self._scheduler.question_answered(action, end.state, end.note):
             cell = self._cell(place)
             result = failed_without_command(cell, end.error, question.call_id) if end.error else None
             self._set(place, state=end.state, note=end.note, ended_at=now_utc(), result=result)
@@ -568,7 +568,7 @@ class Execution:
 class _EndedSteps(Mapping[str, StepFacts]):
     """The steps of a device that have ended, by id. Facts are made of those that an expression reads only."""
 
-    run: ActiveRun
+    run: LiveRun
     earlier: Mapping[tuple[str, str], CommandResult]
     device: str
 

@@ -38,12 +38,10 @@ from core.audit.events import (
     event_of,
 )
 from core.audit.projection import CommandState, Progress, Projection
-from core.batch.models import Batch, CellState, Run, RunState, RunSummary
-from core.batch.questions import QuestionEnd, approved, denied, not_answered
-from core.batch.run_state import (
-    ActiveRun,
+from core.batch.live_run import (
     Carried,
     LiveCell,
+    LiveRun,
     answered_late,
     cell_state_of,
     ended_state,
@@ -53,6 +51,8 @@ from core.batch.run_state import (
     state_after_late_answer,
     unexpected,
 )
+from core.batch.models import Batch, CellState, Run, RunState, RunSummary
+from core.batch.questions import QuestionEnd, approved, denied, not_answered
 from core.commands.results import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt
 from core.policy.models import Decision, Moment
@@ -144,7 +144,7 @@ def summary_of(ends: Sequence[Entry], decided: Iterable[Entry]) -> RunSummary | 
     return run.summary() if run.end is not None and run.effects else None
 
 
-def _begin(first: Entry, run_id: str) -> ActiveRun:
+def _begin(first: Entry, run_id: str) -> LiveRun:
     """The run as it was before it had cells."""
     try:
         event = RunStarted.read_with(first.body, "batch", "kind", "devices")
@@ -154,7 +154,7 @@ def _begin(first: Entry, run_id: str) -> ActiveRun:
         raise JournalCorrupt(
             sentences(f"Entry {first.seq} is not a run this version can read: {error}")
         ) from error
-    return ActiveRun(
+    return LiveRun(
         id=run_id,
         batch=batch,
         kind=event.kind_,
@@ -180,7 +180,7 @@ def _carried(groups: list[Json]) -> Iterator[tuple[tuple[str, str], Carried]]:
 
 
 def _bring_up_to_date(
-    run: ActiveRun, cell: LiveCell, entry: Entry, event: Event, command: CommandState | None
+    run: LiveRun, cell: LiveCell, entry: Entry, event: Event, command: CommandState | None
 ) -> None:
     """Change a cell to what its next entry tells; `command` is the entry's command after the entry."""
     match event:
@@ -219,7 +219,7 @@ def _bring_up_to_date(
             run.change(cell, settled(done=event.done, by=entry.actor))
 
 
-def _decided(run: ActiveRun, cell: LiveCell, entry: Entry, decision: Json) -> None:
+def _decided(run: LiveRun, cell: LiveCell, entry: Entry, decision: Json) -> None:
     # A screenshot that a rule requires as evidence has a decision of its own under the same step.
     if entry.tool == cell.tool:
         run.decided(cell.device, cell.step, str(decision.get("summary", "")))
@@ -275,7 +275,7 @@ def _ended(command: CommandState, time: str) -> dict[str, Any]:
 class _Questions:
     """The questions of a run's approval steps, whose entries stand for the cells of many devices."""
 
-    run: ActiveRun
+    run: LiveRun
     # By approval: the cells that wait for it, and the operators who have approved it.
     waiting: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     approved_by: dict[str, list[str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The state machine of runs against a plain model of what may start, under any order of events."""
+"""The scheduler of a run's steps against a plain model of what may start, under any order of events."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.batch.models import CellState
-from core.batch.run_machine import (
+from core.batch.step_scheduler import (
     MOST_ASKED_AGAIN,
     Allow,
     AskCancel,
     AskQuestion,
-    Course,
     End,
     Finish,
     GiveUp,
@@ -24,10 +23,11 @@ from core.batch.run_machine import (
     Proceed,
     Recovered,
     RetryLater,
-    RunMachine,
+    RunRules,
     Skip,
     Start,
     StepRules,
+    StepScheduler,
     StopRule,
     Trouble,
     Withdraw,
@@ -60,12 +60,12 @@ RETRIED = frozenset({ErrorCode.TIMEOUT, ErrorCode.DEVICE_OFFLINE, ErrorCode.OUTC
 
 @dataclass
 class World:
-    """Carries out the machine's actions, and holds each of them to what the log so far allows.
+    """Carries out the scheduler's actions, and holds each of them to what the log so far allows.
 
     The model is the log: it counts by reading it from the start, and knows nothing of slots or queues.
     """
 
-    course: Course
+    run_rules: RunRules
     questions: frozenset[str] = frozenset()
     carried: dict[Place, CellState] = field(default_factory=dict)
     paused: bool = False
@@ -86,10 +86,12 @@ class World:
     finished: bool = False
 
     def __post_init__(self) -> None:
-        self.machine = RunMachine(self.course, self.carried)
-        self.rules = {rules.id: rules for block in self.course.blocks for top in block for rules in top.all()}
-        self.tops = {top.id for block in self.course.blocks for top in block}
-        self.wave_of = {device: at for at, wave in enumerate(self.course.waves) for device in wave}
+        self.scheduler = StepScheduler(self.run_rules, self.carried)
+        self.rules = {
+            rules.id: rules for block in self.run_rules.blocks for top in block for rules in top.all()
+        }
+        self.tops = {top.id for block in self.run_rules.blocks for top in block}
+        self.wave_of = {device: at for at, wave in enumerate(self.run_rules.waves) for device in wave}
 
     # The model
     def final_trouble(self, device: str) -> set[Trouble]:
@@ -110,8 +112,8 @@ class World:
     def must_stop(self) -> bool:
         if self.cancelled:
             return True
-        for rule in self.course.stops:
-            groups = self.course.waves if rule.per_wave else [[*self.wave_of]]
+        for rule in self.run_rules.stops:
+            groups = self.run_rules.waves if rule.per_wave else [[*self.wave_of]]
             for devices in groups:
                 troubled = sum(rule.trouble in self.final_trouble(device) for device in devices)
                 if troubled and (
@@ -140,7 +142,7 @@ class World:
             if at < wave:
                 missing = [step for step in self.rules if Place(device, step) not in self.all_ended()]
                 assert not missing, f"a wave began while {device} had not ended {missing}"
-        for block in self.course.blocks:
+        for block in self.run_rules.blocks:
             if any(place.step == step.id for top in block for step in top.all()):
                 break
             for top in block:
@@ -149,7 +151,7 @@ class World:
                 assert state in OK or top.on_failure is OnFailure.CONTINUE
         parents = [
             top
-            for block in self.course.blocks
+            for block in self.run_rules.blocks
             for top in block
             if place.step in [one.id for one in top.recovery]
         ]
@@ -161,17 +163,17 @@ class World:
 
     def check_parallel(self) -> None:
         devices = {place.device for place in [*self.preparing, *self.sent]}
-        assert len(devices) <= self.course.parallel
-        assert self.machine.slots_taken <= self.course.parallel
+        assert len(devices) <= self.run_rules.parallel
+        assert self.scheduler.slots_taken <= self.run_rules.parallel
 
     def end_of(self, place: Place, end: End) -> None:
         assert place not in self.finals, "a step ended twice"
         self.finals[place] = end.state
         self.ended_at[place.device].append((place, end))
 
-    # The machine's actions
+    # The scheduler's actions
     def act(self) -> bool:
-        action = self.machine.next()
+        action = self.scheduler.next()
         match action:
             case None:
                 return False
@@ -183,7 +185,7 @@ class World:
                 self.check_parallel()
             case Proceed(place):
                 self.turn.remove(place)
-                if self.machine.unwanted(place):
+                if self.scheduler.unwanted(place):
                     self.finish_attempt(place, STOPPED_BY_DEVICE)
                 else:
                     self.check_may_start(place)
@@ -241,8 +243,8 @@ class World:
 
     def finish_attempt(self, place: Place, end: End) -> None:
         self.attempts[place].append(end)
-        stopping = self.machine.unwanted(place)
-        self.machine.ended(place, end)
+        stopping = self.scheduler.unwanted(place)
+        self.scheduler.ended(place, end)
         rules = self.rules[place.step]
         retried = not stopping and (
             (end.again and sum(one.again for one in self.attempts[place]) <= MOST_ASKED_AGAIN)
@@ -257,7 +259,7 @@ class World:
             self.end_of(place, end)
 
     def answer(self, question: AskQuestion, state: CellState) -> None:
-        for place in self.machine.question_answered(question, state, "refused"):
+        for place in self.scheduler.question_answered(question, state, "refused"):
             self.answered.add(place)
             self.end_of(place, End(state))
 
@@ -271,12 +273,12 @@ class World:
         item = queue.pop(at % len(queue))
         match name:
             case "preparing" if item.step in self.questions:
-                self.machine.parked(item)
+                self.scheduler.parked(item)
             case "preparing" if asks:
-                self.machine.waits(item)
+                self.scheduler.waits(item)
                 self.waiting.append(item)
             case "preparing":
-                if self.machine.unwanted(item):
+                if self.scheduler.unwanted(item):
                     self.finish_attempt(item, STOPPED_BY_DEVICE)
                 else:
                     self.sent.append(item)
@@ -286,17 +288,17 @@ class World:
             case "waiting":
                 if says is DONE:
                     self.turn.append(item)
-                    self.machine.answered(item)
+                    self.scheduler.answered(item)
                 else:
                     self.finish_attempt(item, DENIED)
             case "timers":
-                self.machine.due(item)
+                self.scheduler.due(item)
             case "asked":
                 self.answer(item, says)
 
 
 @st.composite
-def courses(draw: st.DrawFn) -> tuple[Course, frozenset[str]]:
+def rules_of_runs(draw: st.DrawFn) -> tuple[RunRules, frozenset[str]]:
     number = 0
     questions: set[str] = set()
 
@@ -333,33 +335,33 @@ def courses(draw: st.DrawFn) -> tuple[Course, frozenset[str]]:
         per_wave=st.booleans(),
     )
     stops = tuple(draw(st.lists(rule, max_size=2)))
-    return Course(tuple(blocks), waves, draw(st.integers(1, 3)), stops), frozenset(questions)
+    return RunRules(tuple(blocks), waves, draw(st.integers(1, 3)), stops), frozenset(questions)
 
 
 @settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow], deadline=None)
-@given(courses(), st.data())
+@given(rules_of_runs(), st.data())
 def test_in_any_order_of_events_nothing_starts_that_the_log_forbids(made, data):
-    course, questions = made
+    rules, questions = made
     places = [
         Place(device, step.id)
-        for wave in course.waves
+        for wave in rules.waves
         for device in wave
-        for block in course.blocks
+        for block in rules.blocks
         for top in block
         for step in top.all()
     ]
     carried_steps = data.draw(st.lists(st.sampled_from(places), max_size=4))
-    tops = {top.id for block in course.blocks for top in block}
+    tops = {top.id for block in rules.blocks for top in block}
     carried = {
         Place(place.device, step.id): data.draw(st.sampled_from(OK))
         for place in carried_steps
         if place.step in tops
-        for block in course.blocks
+        for block in rules.blocks
         for top in block
         if top.id == place.step
         for step in top.all()
     }
-    world = World(course, questions, carried)
+    world = World(rules, questions, carried)
     draws = st.tuples(
         st.integers(0, 30),
         st.integers(0, 5),
@@ -373,23 +375,23 @@ def test_in_any_order_of_events_nothing_starts_that_the_log_forbids(made, data):
         choice, at, end, asks, says = data.draw(draws)
         if choice == 0 and not world.cancelled:
             world.cancelled = True
-            world.machine.cancel()
+            world.scheduler.cancel()
         elif choice == 1:
             world.paused = not world.paused
-            (world.machine.pause if world.paused else world.machine.unpause)()
+            (world.scheduler.pause if world.paused else world.scheduler.unpause)()
         elif choice == 2:
             place = places[at % len(places)]
-            if world.machine.cancel_cell(place, "cancelled by anna"):
+            if world.scheduler.cancel_cell(place, "cancelled by anna"):
                 world.dropped.add(place)
         elif choice % 2 or not world.events():
             if not world.act() and not world.events():
                 assert world.paused, "nothing can happen any more and the run has not ended"
                 world.paused = False
-                world.machine.unpause()
+                world.scheduler.unpause()
         else:
             names = world.events()
             world.happen(names[at % len(names)], choice, end, asks=asks, says=says)
     assert world.finished
     assert set(world.finals) | set(carried) == set(places), "a step has no end"
-    assert world.machine.slots_taken == 0
+    assert world.scheduler.slots_taken == 0
     assert not any([world.preparing, world.sent, world.waiting, world.turn])

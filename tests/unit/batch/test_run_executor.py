@@ -11,11 +11,11 @@ import pytest
 from core import tasks
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
-from core.batch.execution import STARTS_AT_A_TIME
-from core.batch.history import rebuild_run
+from core.batch.live_run import LiveRun
 from core.batch.models import Batch, CellState, Run, RunState, result_of
-from core.batch.run_state import ActiveRun
-from core.batch.runner import Inputs
+from core.batch.run_executor import STARTS_AT_A_TIME
+from core.batch.run_history import rebuild_run
+from core.batch.runs import Inputs
 from core.errors import ErrorCode, Refused
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.scripted_runs import House, open_house
@@ -37,19 +37,19 @@ async def house() -> AsyncIterator[House]:
     await opened.close()
 
 
-async def start(house: House, steps: list[Any], devices: list[str] | None = None, **more: Any) -> ActiveRun:
+async def start(house: House, steps: list[Any], devices: list[str] | None = None, **more: Any) -> LiveRun:
     batch = Batch.model_validate({"name": "test", "steps": steps, **more})
-    return await house.runner.start(batch, devices or ["one"], "operator:anna", "batch")
+    return await house.runs.start(batch, devices or ["one"], "operator:anna", "batch")
 
 
-async def ended(run: ActiveRun) -> ActiveRun:
+async def ended(run: LiveRun) -> LiveRun:
     async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     return run
 
 
 def same(run: Run) -> dict[str, object]:
-    """Without times: in memory they are the runner's, in the journal the entries'."""
+    """Without times: the service has its own, the journal those of the entries."""
     times = {"cells": {"__all__": {"started_at", "ended_at"}}, "summary": {"started_at", "ended_at"}}
     return run.model_dump(exclude=times)
 
@@ -63,7 +63,7 @@ async def until(true: Callable[[], object]) -> None:
     raise TimeoutError
 
 
-def states(run: ActiveRun, device: str = "one") -> dict[str, CellState]:
+def states(run: LiveRun, device: str = "one") -> dict[str, CellState]:
     return {step: cell.state for (where, step), cell in run.cells.items() if where == device}
 
 
@@ -146,7 +146,7 @@ class TestRetries:
         run = await start(house, [{"id": "a", "tool": "read", "retry": RETRY}])
         async with asyncio.timeout(PATIENCE_S):
             await house.sleep.begun.wait()
-        await house.runner.cancel(run, "operator:anna")
+        await house.runs.cancel(run, "operator:anna")
         await ended(run)
         assert (run.cells["one", "a"].state, run.cells["one", "a"].attempts) == (FAILED, 1)
         assert run.end is RunState.CANCELLED
@@ -323,14 +323,14 @@ class TestPause:
         gate = house.dispatcher.gates["one", "a"] = asyncio.Event()
         run = await start(house, TWO, ["one", "two"], rollout={"parallel": 1})
         await house.dispatcher.until_begun("one", "a")
-        house.runner.pause(run, "operator:anna")
+        house.runs.pause(run, "operator:anna")
         assert run.summary().state is RunState.PAUSED
         gate.set()
         await until(lambda: run.cells["one", "a"].state is DONE)
         for _ in range(50):
             await asyncio.sleep(0)
         assert house.dispatcher.begun == [("one", "a")]
-        house.runner.unpause(run, "operator:anna")
+        house.runs.unpause(run, "operator:anna")
         await ended(run)
         assert run.summary().counts == {DONE: 4}
         kinds = house.journal.kinds()
@@ -340,8 +340,8 @@ class TestPause:
         gate = house.dispatcher.gates["one", "a"] = asyncio.Event()
         run = await start(house, TWO)
         await house.dispatcher.until_begun("one", "a")
-        house.runner.pause(run, "operator:anna")
-        await house.runner.cancel(run, "operator:anna")
+        house.runs.pause(run, "operator:anna")
+        await house.runs.cancel(run, "operator:anna")
         gate.set()
         await ended(run)
         assert run.end is RunState.CANCELLED
@@ -352,7 +352,7 @@ class TestCancelOneStep:
         gate = house.dispatcher.gates["one", "a"] = asyncio.Event()
         run = await start(house, TWO, ["one", "two"])
         await house.dispatcher.until_begun("one", "a")
-        house.runner.cancel_cell(run, "one", "a", "operator:anna")
+        house.runs.cancel_cell(run, "one", "a", "operator:anna")
         assert run.cells["one", "a"].state is CellState.CANCEL_ASKED
         house.dispatcher.script["one", "a"] = "cancelled"
         gate.set()
@@ -364,7 +364,7 @@ class TestCancelOneStep:
         gate = house.dispatcher.gates["one", "a"] = asyncio.Event()
         run = await start(house, TWO)
         await house.dispatcher.until_begun("one", "a")
-        house.runner.cancel_cell(run, "one", "b", "operator:anna")
+        house.runs.cancel_cell(run, "one", "b", "operator:anna")
         gate.set()
         await ended(run)
         assert states(run) == {"a": DONE, "b": NOT_STARTED}
@@ -373,7 +373,7 @@ class TestCancelOneStep:
     async def test_a_step_that_has_ended_cannot_be_cancelled(self, house):
         run = await ended(await start(house, TWO))
         with pytest.raises(Refused):
-            house.runner.cancel_cell(run, "one", "a", "operator:anna")
+            house.runs.cancel_cell(run, "one", "a", "operator:anna")
 
 
 WITH_QUESTION: list[Any] = [
@@ -409,7 +409,7 @@ class TestQuestions:
     async def test_a_device_that_is_cancelled_while_it_waits_does_not_end_the_question_of_others(self, house):
         run = await start(house, WITH_QUESTION, ["one", "two"])
         approval = await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
-        house.runner.cancel_cell(run, "one", "go", "operator:anna")
+        house.runs.cancel_cell(run, "one", "go", "operator:anna")
         house.approvals.answer(approval.id, ApprovalState.APPROVED)
         await ended(run)
         assert states(run) == {"a": DONE, "go": NOT_STARTED, "b": NOT_STARTED}
@@ -419,14 +419,14 @@ class TestQuestions:
     async def test_a_question_for_which_no_device_waits_any_more_is_withdrawn(self, house):
         run = await start(house, WITH_QUESTION)
         await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
-        house.runner.cancel_cell(run, "one", "go", "operator:anna")
+        house.runs.cancel_cell(run, "one", "go", "operator:anna")
         await ended(run)
         assert house.approvals.withdrawn == ["No device waits for it any more."]
 
     async def test_cancelling_the_run_withdraws_its_question(self, house):
         run = await start(house, WITH_QUESTION)
         await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
-        await house.runner.cancel(run, "operator:anna")
+        await house.runs.cancel(run, "operator:anna")
         await ended(run)
         assert states(run) == {"a": DONE, "go": CellState.CANCELLED, "b": NOT_STARTED}
         assert run.end is RunState.CANCELLED
@@ -481,7 +481,7 @@ class TestExpressions:
         ]
         batch = Batch.model_validate({"name": "x", "steps": steps, "inputs": {"most": {"type": "integer"}}})
         inputs = Inputs({"most": 7}, {"most": 7})
-        await ended(await house.runner.start(batch, ["one"], "operator:anna", "batch", inputs=inputs))
+        await ended(await house.runs.start(batch, ["one"], "operator:anna", "batch", inputs=inputs))
         assert house.dispatcher.orders[-1].parameters == {"text": "done!", "limit": 7}
 
     async def test_an_expectation_that_does_not_hold_fails_the_step_and_names_itself(self, house):
@@ -521,7 +521,7 @@ class TestExpressions:
         batch = Batch.model_validate(
             {"name": "x", "steps": [{"id": "a", "tool": "t", "with": {"t": "${{ x }}"}}]}
         )
-        await ended(await house.runner.start(batch, ["one"], "operator:anna", "call"))
+        await ended(await house.runs.start(batch, ["one"], "operator:anna", "call"))
         assert house.dispatcher.orders[-1].parameters == {"t": "${{ x }}"}
 
     async def test_what_expressions_did_is_read_back_from_the_journal(self, house):
@@ -549,7 +549,7 @@ async def calls_for(devices: int, steps: int, **more: Any) -> float:
     )
     names = [f"d{number}" for number in range(devices)]
     with calls_counted() as calls:
-        run = await ended(await house.runner.start(batch, names, "operator:anna", "batch"))
+        run = await ended(await house.runs.start(batch, names, "operator:anna", "batch"))
     assert run.counts[DONE] == devices * steps
     await house.close()
     return calls.count / (devices * steps)
@@ -585,5 +585,5 @@ async def test_a_run_of_thousands_of_cells_is_made_over_several_turns_of_the_loo
     turns.close()
     assert len(run.cells) == 5000
     assert turns.count >= 5000
-    await house.runner.cancel(run, "operator:anna")
+    await house.runs.cancel(run, "operator:anna")
     await ended(run)

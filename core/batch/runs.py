@@ -1,6 +1,7 @@
-"""Starts runs and remembers them: one batch on a fixed list of devices, each carried out by an `Execution`.
+"""The runs of a service: starts, pauses, cancels and ends them, and keeps them in memory.
 
-The service owns a run, so the run continues after the client that started it disconnects.
+A run is one batch on a fixed list of devices, carried out by a `RunExecutor`. The service owns it, so it
+continues after the client that started it disconnects.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from core.audit.events import (
     RunStarted,
     RunUnpaused,
 )
-from core.batch.execution import Environment, Execution
 from core.batch.held_values import MOST_HELD, HeldValues, steps_read
-from core.batch.models import Batch, CellState, RunKind, RunSummary, flatten, with_parameters
-from core.batch.run_machine import Place
-from core.batch.run_state import (
-    ActiveRun,
+from core.batch.live_run import (
     Carried,
+    LiveRun,
     already_resumed,
     answered_late,
     ended_state,
     state_after_late_answer,
 )
+from core.batch.models import Batch, CellState, RunKind, RunSummary, flatten, with_parameters
+from core.batch.run_executor import Environment, RunExecutor
+from core.batch.step_scheduler import Place
 from core.batch.templates import CompiledStep, compile_batch, has_expressions
 from core.commands.results import CommandResult
 from core.debounce import Coalescer
@@ -75,8 +76,8 @@ class Undoing:
     arguments: Mapping[tuple[str, str], Json]
 
 
-class Runner:
-    """Starts and ends runs. Keeps active runs in memory, and ended ones up to `KEPT_IN_MEMORY` in all.
+class Runs:
+    """Active runs, and ended ones up to `KEPT_IN_MEMORY` in all.
 
     An ended run is forgotten earlier if all runs together have more than `MOST_CELLS` cells, or more than
     `MOST_HELD` bytes of values. A run whose results are larger leaves the older ones to the journal.
@@ -95,22 +96,22 @@ class Runner:
         self._tasks = tasks
         self._on_run = on_run
         self._changes: Coalescer[str] = Coalescer(self._tell)
-        self._runs: OrderedDict[str, ActiveRun] = OrderedDict()
-        self._executions: dict[str, Execution] = {}
+        self._runs: OrderedDict[str, LiveRun] = OrderedDict()
+        self._executors: dict[str, RunExecutor] = {}
         # Runs that this service has resumed, by the run that was resumed.
         self._resumed: dict[str, str] = {}
         self.next_number = 1
 
     @property
-    def active(self) -> list[ActiveRun]:
+    def active(self) -> list[LiveRun]:
         """Runs that have not ended, oldest first."""
         return [run for run in self._runs.values() if run.end is None]
 
-    def find(self, run: str) -> ActiveRun | None:
+    def find(self, run: str) -> LiveRun | None:
         """The run with this id, if it is still in memory."""
         return self._runs.get(run)
 
-    def latest(self) -> list[ActiveRun]:
+    def latest(self) -> list[LiveRun]:
         """Runs in memory, newest first."""
         return list(reversed(self._runs.values()))
 
@@ -128,7 +129,7 @@ class Runner:
         request_id: str = "",
         request_digest: str = "",
         program: str = "",
-    ) -> ActiveRun:
+    ) -> LiveRun:
         """Record the start of a run in the journal, then execute it in the background.
 
         `operator` is the operator who requested the run; empty unless proved by the operator's key.
@@ -142,7 +143,7 @@ class Runner:
         # The arguments of a single call are meant as they are written.
         compiled = compile_batch(batch) if kind == "batch" and has_expressions(batch) else {}
         shown, said = await self._shown(batch, devices, said)
-        run = ActiveRun(
+        run = LiveRun(
             id=f"r-{self.next_number:04d}",
             batch=batch,
             kind=kind,
@@ -173,7 +174,7 @@ class Runner:
         self._execute(run, compiled, resumption.earlier if resumption else {})
         return run
 
-    async def _record_start(self, run: ActiveRun) -> None:
+    async def _record_start(self, run: LiveRun) -> None:
         entries = [_started(run)]
         if run.resumes:
             if (by := self._resumed.get(run.resumes)) is not None:
@@ -199,59 +200,59 @@ class Runner:
 
     def _execute(
         self,
-        run: ActiveRun,
+        run: LiveRun,
         compiled: Mapping[str, CompiledStep],
         earlier: Mapping[tuple[str, str], CommandResult],
     ) -> None:
         environment, read = self._environment, steps_read(compiled)
         earlier = {place: result for place, result in earlier.items() if place[1] in read}
-        execution = Execution(run, compiled, environment, self._changes.mark, earlier)
-        self._executions[run.id] = execution
+        executor = RunExecutor(run, compiled, environment, self._changes.mark, earlier)
+        self._executors[run.id] = executor
 
         async def carry_out() -> None:
             try:
-                await execution.carry_out()
+                await executor.carry_out()
             finally:
-                del self._executions[run.id]
-                self._end(run, execution.stopped)
+                del self._executors[run.id]
+                self._end(run, executor.stopped)
 
         self._tasks.spawn(f"run {run.id}", carry_out())
 
-    async def cancel(self, run: ActiveRun, actor: str) -> None:
+    async def cancel(self, run: LiveRun, actor: str) -> None:
         """Start no further step of a run, withdraw its requests, and ask its devices to cancel what runs."""
         if run.end is not None or run.cancelled:
             return
         run.cancelled = True
         self._note(run, RunCancelAsked(), actor)
-        self._executions[run.id].cancel()
+        self._executors[run.id].cancel()
 
-    def cancel_cell(self, run: ActiveRun, device: str, step: str, actor: str) -> None:
+    def cancel_cell(self, run: LiveRun, device: str, step: str, actor: str) -> None:
         """Cancel one step on one device, also one that has not begun.
 
         Raises:
             Refused: it has ended.
         """
-        execution = self._executions.get(run.id)
-        if execution is None or not execution.cancel_cell(Place(device, step), actor):
+        executor = self._executors.get(run.id)
+        if executor is None or not executor.cancel_cell(Place(device, step), actor):
             raise Refused(f"{step} on {device} has ended already.", ErrorCode.CANCELLED)
 
-    def pause(self, run: ActiveRun, actor: str) -> None:
+    def pause(self, run: LiveRun, actor: str) -> None:
         """Start no further step of a run until `unpause`; what runs or waits for operators goes on."""
         if run.end is None and not run.paused and not run.cancelled:
             run.paused = True
             self._note(run, RunPaused(), actor)
-            self._executions[run.id].pause()
+            self._executors[run.id].pause()
             self._changes.mark(run.id)
 
-    def unpause(self, run: ActiveRun, actor: str) -> None:
+    def unpause(self, run: LiveRun, actor: str) -> None:
         """Let a paused run go on."""
         if run.end is None and run.paused:
             run.paused = False
             self._note(run, RunUnpaused(), actor)
-            self._executions[run.id].unpause()
+            self._executors[run.id].unpause()
             self._changes.mark(run.id)
 
-    def settle(self, run: ActiveRun, device: str, step: str, changes: Mapping[str, Any]) -> None:
+    def settle(self, run: LiveRun, device: str, step: str, changes: Mapping[str, Any]) -> None:
         """Change a cell of an ended run that an operator has settled."""
         cell = run.cells[device, step]
         run.change(cell, changes)
@@ -281,7 +282,7 @@ class Runner:
         """Stop reporting changes of runs."""
         self._changes.close()
 
-    def _end(self, run: ActiveRun, why: str) -> None:
+    def _end(self, run: LiveRun, why: str) -> None:
         run.end = ended_state(run)
         for cell in list(run.cells.values()):
             if cell.state is CellState.RETRYING:
@@ -297,7 +298,7 @@ class Runner:
         run.asked.set()
         run.ended.set()
 
-    def _note(self, run: ActiveRun, event: Event, actor: str) -> None:
+    def _note(self, run: LiveRun, event: Event, actor: str) -> None:
         # No command of the run is sent while the journal is unavailable, so the entry may come later.
         self._environment.journal.note_late([event.entry(actor, run=run.id)])
 
@@ -313,11 +314,11 @@ class Runner:
                 del self._runs[run.id]
 
 
-def _bytes_of(run: ActiveRun) -> int:
+def _bytes_of(run: LiveRun) -> int:
     return run.held.bytes if run.held is not None else 0
 
 
-def _started(run: ActiveRun) -> NewEntry:
+def _started(run: LiveRun) -> NewEntry:
     event = RunStarted(
         batch=(run.shown or run.batch).model_dump(mode="json", by_alias=True),
         kind_=run.kind,
@@ -337,7 +338,7 @@ def _started(run: ActiveRun) -> NewEntry:
     return event.entry(run.actor, run=run.id)
 
 
-def _carried(run: ActiveRun) -> list[Json]:
+def _carried(run: LiveRun) -> list[Json]:
     """The carried cells of a run as its start records them: by earlier run, step and state, the devices."""
     devices: dict[tuple[str, str, str], list[str]] = {}
     for (device, step), carried in run.carried.items():

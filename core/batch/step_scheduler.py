@@ -1,8 +1,8 @@
-"""The state machine of a run: which cell may start, wait, be retried or be skipped next. It does no I/O.
+"""The scheduler of a run's steps: which cell may start, wait, be retried or be skipped next. It does no I/O.
 
-Events come in by methods (`waits`, `ended`, `cancel`, …); `next` gives the next action for the present state.
-An action is made at the moment it is taken, so that no start that was planned earlier outlives a cancel or a
-stop condition.
+It is a state machine. Events come in by methods (`waits`, `ended`, `cancel`, …); `next` gives the next action
+for the present state. An action is made at the moment it is taken, so that no start that was planned earlier
+outlives a cancel or a stop condition.
 
     PENDING ──start──► ACTIVE ──waits──► ASKING ──answered──► APPROVED ──proceed──► ACTIVE
                          │ ▲                                                          │
@@ -22,13 +22,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from core.batch.models import CellState
-from core.errors import ErrorCode
+from core.batch.models import ApprovalStep, Batch, CellState, Entry, Step, Stop, StopAt, calls
+from core.errors import ADVICE, ErrorCode
 
 EARLIER_FAILED = "an earlier step did not succeed"
 CANCELLED = "cancelled"
 # A request whose contract, policy or signature changed between the answer and the sending is asked again.
 MOST_ASKED_AGAIN = 3
+# Where a batch lists no codes: each failure of the tool, and what may succeed when it is tried again.
+RETRIED = frozenset(
+    {
+        ErrorCode.TOOL_FAILED,
+        ErrorCode.PARTIAL_FAILURE,
+        ErrorCode.EXPECTATION_FAILED,
+        *(code for code, advice in ADVICE.items() if advice.retryable),
+    }
+)
 
 
 class Place(NamedTuple):
@@ -47,7 +56,7 @@ class OnFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepRules:
-    """The machine's record of a step. `attempts` counts the first one; `retry_on` are codes of errors.
+    """The rules of a step. `attempts` counts the first one; `retry_on` are codes of errors.
 
     `recovery` are the steps to take, in order, when this step has failed. `allow_failure`: a failure of its
     tool counts as done.
@@ -59,6 +68,20 @@ class StepRules:
     retry_on: frozenset[ErrorCode] = frozenset()
     recovery: tuple[StepRules, ...] = ()
     allow_failure: bool = False
+
+    @classmethod
+    def of(cls, step: Step, on_failure: str) -> StepRules:
+        """The rules of a step; `on_failure` is the batch's, for a step that does not say its own."""
+        goes_on = (step.on_failure if step.on_failure in ("stop", "continue") else on_failure) == "continue"
+        return cls(
+            id=step.id,
+            on_failure=OnFailure.CONTINUE if goes_on else OnFailure.STOP,
+            attempts=1 + step.retry.times if step.retry else 1,
+            retry_on=frozenset(step.retry.on or RETRIED) if step.retry else frozenset(),
+            # A recovery has worked if each of its steps has that does not itself say `continue`.
+            recovery=tuple(cls.of(inner, "stop") for inner in step.recover if inner.enabled),
+            allow_failure=step.allow_failure,
+        )
 
     def all(self) -> Iterator[StepRules]:
         """This step, and all steps of its recovery."""
@@ -104,13 +127,43 @@ class StopRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """A batch as the machine sees it. `waves` are the devices in the order in which they begin."""
+class RunRules:
+    """The rules of a run. `waves` are the devices in the order in which they begin."""
 
     blocks: tuple[Block, ...]
     waves: tuple[tuple[str, ...], ...]
     parallel: int = 5
     stops: tuple[StopRule, ...] = ()
+
+    @classmethod
+    def of(cls, batch: Batch, devices: list[str]) -> RunRules:
+        """The rules of a batch on these devices; steps that are switched off are not in them."""
+        blocks = (_block(entry, batch.on_failure) for entry in batch.steps)
+        return cls(
+            blocks=tuple(block for block in blocks if block),
+            waves=batch.rollout.waves(devices),
+            parallel=batch.rollout.parallel,
+            stops=_stop_rules(batch.rollout.stop) if batch.rollout.stop else (),
+        )
+
+
+def _block(entry: Entry, on_failure: str) -> Block:
+    if isinstance(entry, ApprovalStep):
+        return (StepRules(entry.id),)
+    return tuple(StepRules.of(step, on_failure) for step in calls(entry) if step.enabled)
+
+
+def _stop_rules(stop: Stop) -> tuple[StopRule, ...]:
+    return (*_limits(stop.run, per_wave=False), *_limits(stop.wave, per_wave=True))
+
+
+def _limits(stop: StopAt | None, *, per_wave: bool) -> list[StopRule]:
+    limits = ((trouble, getattr(stop, trouble.value, None)) for trouble in Trouble)
+    return [
+        StopRule(trouble, int(str(limit).removesuffix("%")), isinstance(limit, str), per_wave)
+        for trouble, limit in limits
+        if limit is not None
+    ]
 
 
 class End(NamedTuple):
@@ -273,15 +326,15 @@ class _Lane:
         return [cell for cell in self.open.values() if cell.phase in _STARTABLE]
 
 
-class RunMachine:
-    """The state of one run. Every method is an event or a question about the present state; none waits."""
+class StepScheduler:
+    """Schedules one run. Every method is an event or a question about the present state; none waits."""
 
-    def __init__(self, course: Course, carried: Mapping[Place, CellState] | None = None) -> None:
+    def __init__(self, rules: RunRules, carried: Mapping[Place, CellState] | None = None) -> None:
         """`carried` are the cells that an earlier run has done or skipped; they are not begun."""
-        self._course = course
+        self._rules = rules
         self._carried = carried or {}
         self._lanes = {
-            device: _Lane(device, wave) for wave, devices in enumerate(course.waves) for device in devices
+            device: _Lane(device, wave) for wave, devices in enumerate(rules.waves) for device in devices
         }
         self._out: deque[Action] = deque()
         # Cells of devices that hold a slot; devices that want theirs back; devices that have not begun, of
@@ -295,7 +348,7 @@ class RunMachine:
         # Devices of the present wave that have not ended, and those of them that wait for a question.
         self._open_lanes = 0
         self._parked = 0
-        self._slots = course.parallel
+        self._slots = rules.parallel
         self._troubled: Counter[tuple[int, Trouble]] = Counter()
         # Cells that wait for operators and keep their slots.
         self._keeping = 0
@@ -313,12 +366,12 @@ class RunMachine:
     @property
     def slots_taken(self) -> int:
         """How many devices hold one of the `parallel` slots."""
-        return self._course.parallel - self._slots
+        return self._rules.parallel - self._slots
 
     @property
     def slots_that_may_ask(self) -> int:
         """How many slots are or may come to be held by devices whose cells do not wait for operators."""
-        return self._course.parallel - self._keeping
+        return self._rules.parallel - self._keeping
 
     # Events
     def waits(self, place: Place, *, keeps_slot: bool = False) -> None:
@@ -480,7 +533,7 @@ class RunMachine:
         """The question that the devices of the wave wait for, once none of them has anything else to do."""
         if self._parked < self._open_lanes or self.paused:
             return None
-        lanes = [self._lanes[device] for device in self._course.waves[self._wave]]
+        lanes = [self._lanes[device] for device in self._rules.waves[self._wave]]
         lanes = [lane for lane in lanes if not lane.ended]
         # A device that was carried past a question may be at a later one: the earliest is asked first.
         first = min(lane.at for lane in lanes)
@@ -491,10 +544,10 @@ class RunMachine:
         return AskQuestion(cells[0].place.step, self._wave, tuple(cell.place.device for cell in cells))
 
     def _next_wave(self) -> bool:
-        if self._wave + 1 >= len(self._course.waves):
+        if self._wave + 1 >= len(self._rules.waves):
             return False
         self._wave += 1
-        lanes = [self._lanes[device] for device in self._course.waves[self._wave]]
+        lanes = [self._lanes[device] for device in self._rules.waves[self._wave]]
         self._open_lanes = len(lanes)
         (self._to_skip if self.stopped else self._fresh).extend(lanes)
         return True
@@ -504,12 +557,12 @@ class RunMachine:
         """Move a device to its next block that has anything to do."""
         while not lane.open and not lane.ended:
             lane.at += 1
-            if lane.at >= len(self._course.blocks):
+            if lane.at >= len(self._rules.blocks):
                 self._end_lane(lane)
             elif lane.failed or self.stopped:
                 self._skip_rest(lane)
             else:
-                self._enter(lane, self._course.blocks[lane.at])
+                self._enter(lane, self._rules.blocks[lane.at])
 
     def _enter(self, lane: _Lane, block: Block) -> None:
         for rules in block:
@@ -530,7 +583,7 @@ class RunMachine:
     def _skip_rest(self, lane: _Lane) -> None:
         """Skip every step of a device that it has not come to; it has no open cell."""
         why = self.stopped or EARLIER_FAILED
-        for block in self._course.blocks[max(lane.at, 0) :]:
+        for block in self._rules.blocks[max(lane.at, 0) :]:
             for rules in block:
                 if Place(lane.device, rules.id) not in self._carried:
                     self._skip_tree(lane.device, rules, CellState.NOT_STARTED, why)
@@ -547,7 +600,7 @@ class RunMachine:
 
     def _ahead(self, lane: _Lane) -> set[str]:
         """The steps of a device that it has not come to."""
-        steps = {rules.id for block in self._course.blocks[lane.at + 1 :] for rules in block}
+        steps = {rules.id for block in self._rules.blocks[lane.at + 1 :] for rules in block}
         return {step for step in steps if Place(lane.device, step) not in self._carried}
 
     # Slots
@@ -659,10 +712,10 @@ class RunMachine:
             return
         lane.troubles.add(trouble)
         self._troubled.update([(lane.wave, trouble), (-1, trouble)])
-        for rule in self._course.stops:
+        for rule in self._rules.stops:
             if rule.trouble is trouble:
                 troubled = self._troubled[lane.wave if rule.per_wave else -1, trouble]
-                devices = len(self._course.waves[lane.wave]) if rule.per_wave else len(self._lanes)
+                devices = len(self._rules.waves[lane.wave]) if rule.per_wave else len(self._lanes)
                 if rule.met(troubled, devices):
                     self._stop(rule.words(troubled, devices, lane.wave))
 

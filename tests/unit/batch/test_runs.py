@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from core.audit.entries import Kind
+from core.batch.live_run import LiveRun
 from core.batch.models import Batch, CellState, RunState
-from core.batch.run_state import ActiveRun
-from core.batch.runner import KEPT_IN_MEMORY
+from core.batch.runs import KEPT_IN_MEMORY
 from core.errors import JournalUnavailable
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.scripted_runs import House, open_house
@@ -31,17 +31,17 @@ def batch(steps: list[Any], **more: Any) -> Batch:
     return Batch.model_validate({"name": "test", "steps": steps, **more})
 
 
-async def start(house: House, steps: list[Any], devices: list[str] | None = None, **more: Any) -> ActiveRun:
-    return await house.runner.start(batch(steps, **more), devices or ["one"], "operator:anna", "batch")
+async def start(house: House, steps: list[Any], devices: list[str] | None = None, **more: Any) -> LiveRun:
+    return await house.runs.start(batch(steps, **more), devices or ["one"], "operator:anna", "batch")
 
 
-async def ended(run: ActiveRun) -> ActiveRun:
+async def ended(run: LiveRun) -> LiveRun:
     async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     return run
 
 
-def states(run: ActiveRun, device: str = "one") -> dict[str, CellState]:
+def states(run: LiveRun, device: str = "one") -> dict[str, CellState]:
     return {step: cell.state for (where, step), cell in run.cells.items() if where == device}
 
 
@@ -128,8 +128,8 @@ class TestCancel:
         gate = house.dispatcher.gates["one", "a"] = asyncio.Event()
         run = await start(house, STEPS, ["one", "two"], rollout={"parallel": 1})
         await house.dispatcher.until_begun("one", "a")
-        await house.runner.cancel(run, "operator:anna")
-        await house.runner.cancel(run, "operator:anna")
+        await house.runs.cancel(run, "operator:anna")
+        await house.runs.cancel(run, "operator:anna")
         assert states(run)["a"] is CellState.CANCEL_ASKED
         house.dispatcher.script["one", "a"] = "cancelled"
         gate.set()
@@ -145,7 +145,7 @@ class TestCancel:
         gate = house.dispatcher.gates["one", "a"] = asyncio.Event()
         run = await start(house, STEPS)
         await house.dispatcher.until_begun("one", "a")
-        await house.runner.cancel(run, "operator:anna")
+        await house.runs.cancel(run, "operator:anna")
         gate.set()
         await ended(run)
         assert states(run) == {
@@ -161,7 +161,7 @@ class TestCancel:
         run = await start(house, STEPS)
         await house.dispatcher.until_begun("one", "a")
         assert run.summary().state is RunState.WAITING
-        await house.runner.cancel(run, "operator:anna")
+        await house.runs.cancel(run, "operator:anna")
         assert house.dispatcher.cancelled == []
         gate.set()
         await ended(run)
@@ -170,7 +170,7 @@ class TestCancel:
 
     async def test_a_run_that_has_ended_cannot_be_cancelled_any_more(self, house):
         run = await ended(await start(house, STEPS))
-        await house.runner.cancel(run, "operator:anna")
+        await house.runs.cancel(run, "operator:anna")
         assert run.end is RunState.DONE
         assert Kind.RUN_CANCEL_ASKED not in house.journal.kinds()
 
@@ -181,8 +181,8 @@ class TestJournalAway:
         with pytest.raises(JournalUnavailable):
             await start(house, STEPS)
         assert house.dispatcher.begun == []
-        assert house.runner.active == []
-        assert house.runs == []
+        assert house.runs.active == []
+        assert house.summaries == []
 
     async def test_an_end_that_cannot_be_recorded_now_is_recorded_later(self, house):
         house.dispatcher.on_begin = lambda: setattr(house.journal, "broken", True)
@@ -197,15 +197,15 @@ class TestMemory:
         for _ in range(KEPT_IN_MEMORY + 5):
             await ended(await start(house, STEPS[:1]))
         await start(house, STEPS[:1])
-        assert house.runner.find(slow.id) is slow
-        assert house.runner.find("r-0002") is None
-        assert len(house.runner.latest()) <= KEPT_IN_MEMORY + 1
+        assert house.runs.find(slow.id) is slow
+        assert house.runs.find("r-0002") is None
+        assert len(house.runs.latest()) <= KEPT_IN_MEMORY + 1
         house.dispatcher.gates["slow", "a"].set()
         await ended(slow)
 
     async def test_everybody_is_told_of_the_end_before_it_counts_as_ended(self, house):
         run = await ended(await start(house, STEPS))
-        assert house.runs[-1].state is RunState.DONE
+        assert house.summaries[-1].state is RunState.DONE
         assert house.cells[-1].state is CellState.DONE
-        assert [one.id for one in house.runner.active] == []
+        assert [one.id for one in house.runs.active] == []
         assert run.ended_at
