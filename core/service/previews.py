@@ -182,7 +182,7 @@ def _content(given: dict[str, Any]) -> tuple[str | None, str]:
     if holds_stand_in(content):
         return None, "The content to be written is secret."
     if not isinstance(content, str):
-        return None, "What would be written is not text."
+        return None, "The content to be written is not text."
     if given.get("encoding", UTF_8) != "base64":
         try:
             encoded(content, _encoding(given), append=given.get("mode") == "append")
