@@ -116,12 +116,13 @@ def test_a_name_without_end_takes_no_memory():
 
         def read(self, size: int) -> bytes:
             self.taken += size
+            assert self.taken < 10_000
             return self._first if self.taken == 512 else bytes(size)
 
     source = Endless()
     with pytest.raises(Damaged):
         read_member(source)
-    assert source.taken < 10_000
+    assert source.taken >= 512
 
 
 def sealed(plain: bytes) -> bytes:

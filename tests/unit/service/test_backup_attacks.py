@@ -22,6 +22,7 @@ from core.approvals.operator_keys import load_operator_key
 from core.audit.checkpoint import load_public_key
 from core.audit.head_file import HEAD_FILE
 from core.audit.verify import verify_folder
+from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable, QuarterdeckError
 from core.home import Home
 from core.service.backup.archive import END, Member, header, padding, read_content, read_member
@@ -204,6 +205,17 @@ def test_files_that_changed_places_are_noticed(backup: Path, new: Home):
         ):
             changed.write_bytes(b"".join(others) + END)
             refused(changed, new)
+
+
+def test_a_file_that_was_changed_together_with_its_digest_is_noticed(original: Home, backup: Path, new: Home):
+    """As by a program that can write the backup and does not know the passphrase."""
+    was, now = original.policy.read_bytes(), b'profile = "trusted"\n'
+    data = backup.read_bytes()
+    assert len(was) == len(now)
+    assert data.count(was) == data.count(sha256_hex(was).encode()) == 1
+    data = data.replace(was, now).replace(sha256_hex(was).encode(), sha256_hex(now).encode())
+    backup.write_bytes(data)
+    refused(backup, new, "Its list of files is another")
 
 
 def test_another_passphrase_opens_nothing(backup: Path, new: Home):
