@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -17,6 +18,8 @@ from core.errors import BadInput
 
 _BINARY: int = getattr(os, "O_BINARY", 0)
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+# How a file system says that it has no hard links.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 # File systems limit a name to 255 bytes; this leaves room for the rest of a temporary name.
 _NAME_BYTES = 200
 # A process that only looks at a lock holds it for less than a millisecond; an owner holds it until its end.
@@ -41,14 +44,13 @@ def write_atomic(path: Path, data: bytes | str, mode: int = 0o600, *, replace: b
         OSError: the file cannot be written, and the old file is unchanged; or, as the last step, its folder
             cannot be synchronised to disk after the replacement.
     """
-    temporary = _temporary(path)
+    temporary = temporary_name(path)
     create_new(temporary, data, mode)
     try:
         if replace:
             temporary.replace(path)
         else:
-            # Unlike a rename, a link fails if the name is taken.
-            os.link(temporary, path)
+            give_name(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -65,7 +67,7 @@ def writing_atomic(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
     Raises:
         OSError: the file cannot be written.
     """
-    temporary = _temporary(path)
+    temporary = temporary_name(path)
     create_new(temporary, b"", mode)
     try:
         with open(temporary, "w", encoding="utf-8", newline="") as file:
@@ -79,7 +81,32 @@ def writing_atomic(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
     sync_folder(path.parent)
 
 
-def _temporary(path: Path) -> Path:
+def give_name(temporary: Path, path: Path) -> None:
+    """Give a complete file the name `path`, which is never overwritten. The folder is not synchronised.
+
+    The temporary name may be left; it is the caller's to remove.
+
+    Raises:
+        FileExistsError: the name is taken, if only by a symlink that leads nowhere.
+        OSError: the file cannot be given that name.
+    """
+    try:
+        # Unlike a rename, a link fails if the name is taken.
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # A file system without links, such as that of a USB stick: the name is taken first, then replaced.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o600))
+        try:
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
+
+
+def temporary_name(path: Path) -> Path:
     """A name in the same folder that no other file has."""
     name = path.name.encode("utf-8", "ignore")[:_NAME_BYTES].decode("utf-8", "ignore")
     return path.with_name(f".{name}.{secrets.token_hex(4)}")

@@ -84,6 +84,7 @@ class Kind(StrEnum):
     ALL_RESUMED = "all_resumed"
     JOURNAL_RECOVERED = "journal_recovered"
     LOSS_ACCEPTED = "loss_accepted"
+    HOME_RESTORED = "home_restored"
 
 
 @dataclass(kw_only=True, slots=True)

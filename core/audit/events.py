@@ -963,6 +963,20 @@ class LossAccepted(Event):
 
 
 @_event
+class HomeRestored(Event):
+    """The home was restored from a backup that was made at `backup_made_at` and has `entries` entries.
+
+    `checkpoint` is the signed note of the backup's head. What the home did after that head is not known here,
+    and another home may have gone on from it.
+    """
+
+    kind = Kind.HOME_RESTORED
+    backup_made_at: str
+    entries: int
+    checkpoint: str
+
+
+@_event
 class JournalRecovered(Event):
     """The journal took over entries from the spool; `lost` records are missing between them.
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import secrets
 import struct
 import zlib
 from dataclasses import dataclass, field
@@ -50,6 +51,8 @@ _BLOCK = 512
 _FEWEST_ZEROS = 8
 # How many numbers one opening of the journal has. Far more than it writes: a million a second last an hour.
 _NUMBERS = 1 << 32
+# How many openings of the original a copy of a journal passes over, at least. No original is opened so often.
+_OPENINGS = 1 << 20
 _SHA256_BLOCK = 64
 
 
@@ -228,6 +231,14 @@ class Spool:
 def next_numbers(used: int) -> int:
     """The number after which an opening of the journal numbers its records; `used` is the highest in use."""
     return (used // _NUMBERS + 1) * _NUMBERS
+
+
+def numbers_for_a_copy(used: int) -> int:
+    """The number after which a copy of a journal numbers its records; `used` is the highest in use.
+
+    The original goes on with the next numbers, and another copy of it with numbers of its own.
+    """
+    return next_numbers(used + (_OPENINGS + secrets.randbelow(_OPENINGS)) * _NUMBERS)
 
 
 def pack(key: SpoolKey, number: int, parts: Parts) -> bytes:

@@ -57,6 +57,10 @@ COMMANDS = {
     "grants": Place("approvals", "Remembered approvals: what runs without asking."),
     "operators": Place("approvals", "Who may approve."),
     "audit": Place("audit", "The journal: find, show, verify."),
+    "backup": Place(
+        "backup", "Write everything that this home needs to a new file, also while its service runs."
+    ),
+    "restore": Place("backup", "Make the new home that --home names of a backup."),
     "service": Place("service", "The process that owns a home."),
     "runs": Place("runs", "Runs and their results."),
     "devices": Place("devices", "The devices and their health."),

@@ -45,6 +45,7 @@ _PLAIN: dict[Kind, str] = {
     Kind.ALL_STOPPED: "Everything was stopped",
     Kind.ALL_RESUMED: "Commands may leave again",
     Kind.LOSS_ACCEPTED: "A loss of entries was accepted",
+    Kind.HOME_RESTORED: "The home was restored from a backup",
     Kind.JOURNAL_RECOVERED: "The journal was recovered",
     Kind.LISTENING_CHANGED: "Where devices dial in was changed",
     Kind.CERTIFICATE_MADE: "The next certificate was made",

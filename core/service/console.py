@@ -86,10 +86,11 @@ from core.service.api.models import (
     ResultPage,
     RunPage,
 )
+from core.service.backup.models import BackupKey, BackupMade
 from core.service.envelope import Alternative
 from core.statements import SignedStatement
 
-API_VERSION = 6
+API_VERSION = 7
 
 # Re-exports the API's models and events, so that clients import everything from this module.
 __all__ = [
@@ -102,6 +103,8 @@ __all__ = [
     "AgentState",
     "AgentTally",
     "ApprovalChanged",
+    "BackupKey",
+    "BackupMade",
     "Bucket",
     "CellChanged",
     "CommandFate",
@@ -658,6 +661,13 @@ class ServiceApi(Protocol):
     @rpc("resume", OPERATORS)
     async def resume(self, signed: SignedChange | None = None) -> None:
         """End Stop all: commands may be sent again. Signed. Stopped runs stay stopped."""
+
+    @rpc("backup", OPERATORS, answer_within=86_400.0, only_waits=True)
+    async def backup(self, path: str, key: BackupKey) -> BackupMade:
+        """Write a backup of the home to a new file; its secrets are encrypted under this key.
+
+        A file that is there is not overwritten. JOURNAL_UNAVAILABLE, JOURNAL_CORRUPT.
+        """
 
     @rpc("shut_down", OPERATORS)
     async def shut_down(self, cancel_work: bool) -> str:

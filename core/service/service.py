@@ -415,8 +415,8 @@ class Service:
             self._journal_changes.mark("journal")
         return report
 
-    def tell_work(self, what: Literal["verify", "try_policy"], done: int, total: int) -> None:
-        """Publish the progress of long work to every client, in entries."""
+    def tell_work(self, what: Literal["verify", "try_policy", "backup"], done: int, total: int) -> None:
+        """Publish the progress of long work to every client, in entries, or in bytes of a backup."""
         self.hub.publish(WorkProgressed(what=what, done=done, total=total))
 
     def verify_in_background(self) -> None:

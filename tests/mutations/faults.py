@@ -23,11 +23,18 @@ class Fault:
 def all_faults() -> list[Fault]:
     """Every fault, in the order in which they are tried."""
     # Here, because each of the lists needs `Fault`.
-    from tests.mutations import approvals_faults, audit_faults, dispatch_faults, policy_faults
+    from tests.mutations import (
+        approvals_faults,
+        audit_faults,
+        backup_faults,
+        dispatch_faults,
+        policy_faults,
+    )
 
     return [
         *dispatch_faults.FAULTS,
         *approvals_faults.FAULTS,
         *policy_faults.FAULTS,
         *audit_faults.FAULTS,
+        *backup_faults.FAULTS,
     ]

@@ -182,6 +182,28 @@ class TestAtomicWrite:
             write_atomic(tmp_path / "link", "second", replace=False)
         assert sorted(os.listdir(tmp_path)) == ["link", "operator.pem"]
 
+    @pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
+    def test_without_replace_an_existing_file_stays_on_a_disk_without_links(
+        self, tmp_path, monkeypatch, code
+    ):
+        monkeypatch.setattr(os, "link", fails(code))
+        path = tmp_path / "operator.pem"
+        write_atomic(path, "first", replace=False)
+        with pytest.raises(FileExistsError):
+            write_atomic(path, "second", replace=False)
+        assert path.read_text() == "first"
+        (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+        with pytest.raises(FileExistsError):
+            write_atomic(tmp_path / "link", "second", replace=False)
+        assert sorted(os.listdir(tmp_path)) == ["link", "operator.pem"]
+
+    def test_a_name_that_was_only_taken_is_given_back(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(os, "link", fails(errno.EPERM))
+        monkeypatch.setattr(Path, "replace", fails(errno.EIO))
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            write_atomic(tmp_path / "operator.pem", "first", replace=False)
+        assert not os.listdir(tmp_path)
+
 
 class TestNewFile:
     @posix

@@ -40,6 +40,7 @@ KIND_TONES = {
     EntryKind.APPROVAL_EXPIRED: "warn",
     EntryKind.JOURNAL_RECOVERED: "warn",
     EntryKind.LOSS_ACCEPTED: "fail",
+    EntryKind.HOME_RESTORED: "warn",
     EntryKind.RUN_CANCEL_ASKED: "warn",
 }
 _OWN_PREFIXES = ("operator:", "device:")

@@ -95,10 +95,10 @@ class ControlChanged(_Event):
 
 
 class WorkProgressed(_Event):
-    """Progress of long work in the service: `done` of `total` journal entries are processed."""
+    """Progress of long work in the service: `done` of `total` journal entries, or bytes of a backup."""
 
     event: Literal["work"] = "work"
-    what: Literal["verify", "try_policy"]
+    what: Literal["verify", "try_policy", "backup"]
     done: int
     total: int
 

@@ -42,7 +42,7 @@ class ApiMethod:
     """A declared method: `console.<api>.<name>`, called `wire` on the socket.
 
     `answer_within` is how long, in seconds, a client waits for the answer; None: as long as for any call.
-    A method that `only_waits` has no effect, and is cancelled when its client has gone.
+    A method that `only_waits` has no effect before it has ended, and is cancelled when its client has gone.
     """
 
     wire: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 from core import __version__
@@ -14,6 +15,8 @@ from core.service import proposals
 from core.service.api.client import Client, ClientApi
 from core.service.api.models import ConsoleState, PolicyStatus
 from core.service.api.runs import LocalRuns
+from core.service.backup.making import back_up
+from core.service.backup.models import BackupKey, BackupMade
 from core.service.console import ServiceApi
 from core.service.rehearsal import rehearse
 from core.service.service import Service
@@ -123,6 +126,14 @@ class LocalService(ClientApi, ServiceApi):
             raise Refused("Everything was stopped again meanwhile; it stays stopped.", ErrorCode.STOPPED)
         service.dispatcher.resume()
         service.tell_control()
+
+    async def backup(self, path: str, key: BackupKey) -> BackupMade:
+        service, loop = self._service, asyncio.get_running_loop()
+
+        def tell(done: int, total: int) -> None:
+            loop.call_soon_threadsafe(service.tell_work, "backup", done, total)
+
+        return await back_up(service.home, service.journal, path, key, tell)
 
     async def shut_down(self, cancel_work: bool) -> str:
         service = self._service

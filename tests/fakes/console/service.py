@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.audit.entries import Kind
 from core.changes import SignedChange
 from core.service import proposals
-from core.service.console import ConsoleState, PolicyStatus
+from core.service.console import BackupKey, BackupMade, ConsoleState, PolicyStatus
 from core.service.held_settings import pending_settings
 from tests.fakes.console.agents import AgentAnswers
 from tests.fakes.console.changes import HOME_KEY
@@ -56,6 +56,12 @@ class ServiceAnswers(AgentAnswers):
         self.stopped, self.stopped_note = False, ""
         self.write(Kind.ALL_RESUMED, self.actor, body=proof)
         self.tell_control()
+
+    def on_backup(self, path: str, key: BackupKey) -> BackupMade:
+        entries = self.fake_journal.status.entries
+        return BackupMade(
+            path=path, made_at=ago(0), files=12, size=4_200_000, entries=entries, checkpoint="a note"
+        )
 
     def on_shut_down(self) -> str:
         self.lose("The service ended.")

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from core.home import Home
 from core.policy.agent_models import AgentSettings
 from core.policy.models import Answer, Profile
 from core.service import wishes
-from core.service.console import Console, ControlChanged, api_methods
+from core.service.console import BackupKey, Console, ControlChanged, api_methods
 from core.service.local_console import LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
@@ -49,16 +50,18 @@ BATCH = Batch.model_validate(
     }
 )
 ELSEWHERE = BATCH.model_copy(update={"targets": f"name:{NOWHERE}"})
+BACKUP_KEY = BackupKey(salt="ab" * 32, key="cd" * 32)
 STRICT = 'profile = "lockdown"\n'
 DENIED = [CellState.REFUSED]
 
 
 @dataclass
 class Scene:
-    """A console, the operator at it, and the last answer of each method."""
+    """A console, the operator at it, a folder for files, and the last answer of each method."""
 
     console: Console
     key: OperatorKey
+    folder: Path
     answers: dict[str, Any] = field(default_factory=dict)
 
     async def call(self, method: str, arguments: dict[str, Any]) -> Any:
@@ -421,6 +424,11 @@ CASES: dict[str, list[Row]] = {
         ("resume", {}, ErrorCode.SIGNATURE_REQUIRED),
         ("resume", {"signed": signed(wishes.RESUME)}, lambda nothing: nothing is None),
         ("state", {}, lambda state: not state.stopped),
+        (
+            "backup",
+            {"path": lambda scene: f"{scene.folder}/desk.tar", "key": BACKUP_KEY},
+            lambda made: made.path.endswith("/desk.tar") and made.entries and not made.left_out,
+        ),
         ("shut_down", {"cancel_work": True}, lambda words: words),
     ],
 }
@@ -448,11 +456,11 @@ async def a_service(home: Home) -> AsyncIterator[Console]:
 
 
 @pytest.fixture(params=[a_fake, a_service])
-async def scene(request: pytest.FixtureRequest, home: Home) -> AsyncIterator[Scene]:
+async def scene(request: pytest.FixtureRequest, home: Home, tmp_path: Path) -> AsyncIterator[Scene]:
     key = create_operator_key(home, "anna", None)
     async with request.param(home) as console:
         await console.approvals.register_operator(key.operator)
-        yield Scene(console, key)
+        yield Scene(console, key, tmp_path)
 
 
 async def problem_of(scene: Scene, row: Row) -> str | None:

@@ -1,0 +1,221 @@
+"""`quarterdeck backup` and `quarterdeck restore`: a home as one file, and a new home of such a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.approvals.operator_keys import SHORTEST_PASSPHRASE
+from core.cli.base import CommonOptions, command_set, end_on_signals, examples, in_session
+from core.cli.output import as_json, facts, lines, note, say
+from core.cli.prompt import ask_line, is_terminal
+from core.cli.session import Session, actor
+from core.cli.signing import KeySource, checked
+from core.errors import BadInput, QuarterdeckError
+from core.home import Home
+from core.service import exit_codes
+from core.service.console import BackupKey, BackupMade, Console, WorkProgressed
+from core.tasks import TaskGroupOwner
+from core.text import sentences
+
+if TYPE_CHECKING:
+    from core.service.backup.restoring import Restored
+
+commands = command_set()
+
+PassphraseFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--passphrase-file", metavar="FILE", help="A file whose first line is the backup's passphrase."
+    ),
+]
+
+
+@commands.command(
+    "backup", epilog=examples("backup /media/usb/desk.tar", "backup desk.tar --passphrase-file F --json")
+)
+def backup(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    passphrase_file: PassphraseFile = None,
+) -> None:
+    """Write everything that this home needs to a new file, also while its service runs.
+
+    Keys, and what this computer's device keeps, are encrypted under a passphrase, without which the file
+    cannot be restored. The journal with its pictures, the policy and the batches are not encrypted. A file
+    that is there is never overwritten, and an interrupted backup leaves none.
+    """
+    path = _absolute(file)
+    if os.path.lexists(path):
+        raise BadInput(f"{path} is there already, and is not overwritten; choose another name.")
+    key = asyncio.run(_new_key(passphrase_file))
+
+    async def work(session: Session) -> None:
+        made = await _made(session.console, path, key, context.obj.json)
+        say(as_json(made.model_dump(mode="json")) if context.obj.json else _made_words(made))
+
+    in_session(context, work)
+
+
+@commands.command(
+    "restore",
+    epilog=examples(
+        "--home ~/restored restore /media/usb/desk.tar", "--home NEW restore desk.tar --passphrase-file F"
+    ),
+)
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    passphrase_file: PassphraseFile = None,
+) -> None:
+    """Make the new home that --home names of a backup.
+
+    The home must not be used yet. Everything is checked first: each file against its digest, and the journal
+    as audit verify does it. Then the home is there as a whole; otherwise there is none. Its journal says that
+    it was restored.
+    """
+    given: CommonOptions = context.obj
+    restored = asyncio.run(_restored(given.home, _absolute(file), passphrase_file, given.json))
+    if given.json:
+        description = restored.description.model_dump(mode="json", exclude={"salt", "kdf", "cipher", "sums"})
+        say(as_json({"home": str(given.home.path), "entry": restored.entry, "backup": description}))
+    else:
+        say(_restored_words(given.home, restored))
+    raise typer.Exit(exit_codes.DONE)
+
+
+def _absolute(file: Path) -> Path:
+    try:
+        # Not resolved: a link at this place is a file that is there.
+        return Path(os.path.abspath(file.expanduser()))
+    except RuntimeError as error:
+        raise BadInput(sentences(f"{file} cannot be found: {error}")) from error
+
+
+async def _new_key(passphrase_file: Path | None) -> BackupKey:
+    """The key of a new backup; on a terminal its passphrase is asked for twice.
+
+    Raises:
+        BadInput: the passphrase is too short or too long, the two differ, or there is no terminal.
+    """
+    passphrase = await _passphrase(passphrase_file, "Passphrase for the backup: ")
+    if len(passphrase) < SHORTEST_PASSPHRASE:
+        raise BadInput(f"A passphrase has at least {SHORTEST_PASSPHRASE} characters.")
+    if passphrase_file is None and passphrase != await ask_line("The same once more: ", secret=True):
+        raise BadInput("The two passphrases differ; no backup was made.")
+    # Imported here: a client starts without the library that encrypts.
+    from core.service.backup.sealing import new_key
+
+    return await asyncio.to_thread(new_key, passphrase)
+
+
+async def _passphrase(passphrase_file: Path | None, question: str) -> str:
+    if passphrase_file is not None:
+        return await KeySource(passphrase_file=passphrase_file).passphrase("the backup")
+    if not is_terminal():
+        raise BadInput("A backup has a passphrase, which cannot be asked here: give --passphrase-file.")
+    return checked(await ask_line(question, secret=True))
+
+
+async def _made(console: Console, path: Path, key: BackupKey, json_wanted: bool) -> BackupMade:
+    line = _ProgressLine("Backup", json_wanted)
+    events = console.events()
+
+    async def follow() -> None:
+        try:
+            async for event in events:
+                if isinstance(event, WorkProgressed) and event.what == "backup":
+                    line.show(event.done, event.total)
+        except QuarterdeckError:
+            # The service is lost, which the caller finds out as well.
+            return
+
+    following = TaskGroupOwner("terminal")
+    following.spawn("show progress", follow())
+    try:
+        return await console.service.backup(str(path), key)
+    finally:
+        await following.close()
+        line.close()
+
+
+def _made_words(made: BackupMade) -> str:
+    words = facts(
+        [
+            ("Backup", made.path),
+            ("Files", f"{made.files:,}"),
+            ("Size", f"{made.size / 1e6:,.1f} MB"),
+            ("Journal", f"{made.entries:,} entries"),
+            ("Left out", ", ".join(made.left_out)),
+        ]
+    )
+    return (
+        f"{words}\n\nThe keys in it are encrypted: without the passphrase it cannot be restored. The journal"
+        " and its pictures are not: keep the file as you keep the home.\nTo try it: quarterdeck --home NEW"
+        " restore FILE."
+    )
+
+
+async def _restored(home: Home, path: Path, passphrase_file: Path | None, json_wanted: bool) -> Restored:
+    end_on_signals()
+    # Imported here: a client starts without the core.
+    from core.service.backup import restoring
+    from core.service.backup.progress import in_stoppable_thread
+    from core.service.backup.sealing import key_of
+
+    restoring.check_unused(home)
+    line = _ProgressLine("Restore", json_wanted)
+    with restoring.BackupFile(path) as backup:
+        passphrase = await _passphrase(passphrase_file, "Passphrase of the backup: ")
+        try:
+            key = await asyncio.to_thread(key_of, passphrase, backup.description.salt)
+            return await in_stoppable_thread(
+                lambda stop: restoring.restore(home, backup, key, actor(), line.show, stop)
+            )
+        finally:
+            line.close()
+
+
+def _restored_words(home: Home, restored: Restored) -> str:
+    backup = restored.description
+    when = backup.made_at[:19].replace("T", " ")
+    return lines(
+        f"{home.path} is restored from the backup of {when} UTC, up to entry {backup.entries:,} of its"
+        f" journal, which verifies. Entry {restored.entry:,} says so.\n\n"
+        "Never start the home again that the backup was taken of: both have the same keys, so that devices"
+        " and agents cannot tell them apart, and their journals would differ after entry"
+        f" {backup.entries:,}. Where it still runs, stop it (quarterdeck --home OLD service stop) before this"
+        " one is started.\n"
+        "What was approved, revoked, paused or stopped after that entry is not known here: look at operators,"
+        " grants, agents and devices before work goes on."
+    )
+
+
+class _ProgressLine:
+    """One line on a terminal that says how far it is; nothing where there is no terminal."""
+
+    def __init__(self, what: str, json_wanted: bool) -> None:
+        self._what = what
+        self._shown = False
+        self._wanted = not json_wanted and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+    def show(self, done: int, total: int) -> None:
+        """Show how far it is now."""
+        if self._wanted and total:
+            self._shown = True
+            print(
+                f"\r{self._what}: {100 * done // total} % of {total / 1e6:,.1f} MB",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def close(self) -> None:
+        """End the line."""
+        if self._shown:
+            note("")
