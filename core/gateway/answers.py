@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp import types
-from PIL import Image, UnidentifiedImageError
 
 from core.batch.models import RunState, RunSummary
 from core.errors import ErrorInfo, QuarterdeckError
@@ -177,6 +176,9 @@ def next_step(state: RunState, ticket: str) -> str:
 
 def picture(data: bytes, media_type: str) -> types.ImageContent | None:
     """A picture scaled down to `LONGEST_EDGE`; None if the bytes are no picture of a known form."""
+    # Imported here: few agents ask for a picture.
+    from PIL import Image, UnidentifiedImageError
+
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP", "GIF")) as image:
             if image.width * image.height > MOST_PIXELS:

@@ -80,7 +80,7 @@ def _figures(
     sdk_http = Peer("the SDK's own empty call over HTTP", empty_http)
     both = Peer("the same at the socket, and an empty call", socket + empty)
     both_http = Peer("the same at the socket, and an empty call over HTTP", socket + empty_http)
-    listed = [tool.listed().model_dump(mode="json", by_alias=True, exclude_none=True) for tool in TOOLS]
+    listed = [tool.listed() for tool in TOOLS]
     tokens = len(json.dumps({"tools": listed}, separators=(",", ":"))) / 4
     return [
         Figure("a read at the control socket", socket, "ms", remark="call, wait"),
