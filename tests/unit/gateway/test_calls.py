@@ -75,7 +75,10 @@ async def test_commands_in_sequence_and_in_parallel_and_a_saved_batch(
     async with connect(token) as client:
         for parallel in (False, True):
             done = await asked(client, "run_commands", devices="name:*", commands=reads, parallel=parallel)
-            assert [result["status"] for result in done["results"]] == ["success", "success"]
+            assert [(one["step"], one["verdict"]) for one in done["results"]] == [
+                (1, "confirmed"),
+                (2, "confirmed"),
+            ]
         [batch] = (await asked(client, "run_batch"))["batches"]
         assert (batch["batch"], batch["steps"]) == ("look", 1)
         assert (await asked(client, "run_batch", batch="look"))["state"] == "done"
@@ -261,8 +264,7 @@ async def test_saved_batches_name_only_devices_that_exist_for_the_agent(
 
 async def test_errors_come_with_a_next_step_that_an_agent_can_take(connect: Connect, token: str):
     async with connect(token) as client:
-        waiting = (await asked(client, "run_commands", **ASKS))["waiting"]
-        assert "wait_run" in waiting[0]["error"]["next"]
+        assert "wait_run" in (await asked(client, "run_commands", **ASKS))["next"]
         typo = await client.call_tool("describe_tool", {"device": HERE, "tool": "shel_execute"})
         assert "Did you mean shell_execute" in str(typo)
         assert "search_tools" in typo.structured_content["error"]["next"]
