@@ -17,6 +17,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from core.errors import BadInput
 from core.query_tokens import Syntax, Token, Value, tokens
+from core.text import sentences
 
 LONGEST = 2000
 _SYNTAX = Syntax(re.compile(r"([^\s:,!\"'*?]*):"), quotes="\"'", wildcards="*?")
@@ -141,4 +142,4 @@ def _fits(pattern: re.Pattern[str] | str, text: str) -> bool:
 
 
 def _fail(at: int, what: str) -> NoReturn:
-    raise BadInput(f"Filter, column {at + 1}: {what}.")
+    raise BadInput(sentences(f"Filter, column {at + 1}: {what}"))

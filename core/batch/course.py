@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from core.batch.models import ApprovalStep, Batch, Entry, Rollout, Step, StopAt, calls
 from core.batch.run_machine import Block, Course, OnFailure, StepRules, StopRule, Trouble
-from core.errors import ADVICE, ErrorCode
+from core.errors import ErrorCode
+from core.next_steps import ADVICE
 
 # Where a batch lists no codes: each failure of the tool, and what may succeed when it is tried again.
 RETRIED = frozenset(

@@ -33,6 +33,7 @@ from core.gateway.answers import (
 from core.models.devices import Device, Health
 from core.service.envelope import Envelope, SavedEvidence
 from core.service.pages import every_result, whole_run
+from core.text import sentences, some_names
 
 ANSWER_WITHIN = tools.DEFAULT_WAIT
 """Seconds in which a run that needs no approval is answered at once."""
@@ -146,7 +147,7 @@ class ToolCalls:
         for envelope in await every_result((await self._session.console()).runs, run):
             if envelope.call_id == call_id and envelope.verdict is not None:
                 return envelope.result
-        raise BadInput("No result of this run has such an item.", ErrorCode.NOT_FOUND)
+        raise _no_item()
 
     async def _standing(self, run: Run) -> RunStanding:
         run_id = run.summary.id
@@ -170,7 +171,8 @@ class ToolCalls:
         return answer({"tools": shown})
 
     async def _describe_tool(self, asked: tools.DescribeTool) -> Outcome:
-        return answer({"tool": tool_item(await self._described(asked))})
+        console = await self._session.console()
+        return answer({"tool": tool_item(await console.devices.describe(asked.device, asked.tool))})
 
     async def _run_commands(self, asked: tools.RunCommands) -> Outcome:
         console = await self._session.console()
@@ -197,8 +199,7 @@ class ToolCalls:
     async def _run_batch(self, asked: tools.RunBatch) -> Outcome:
         console = await self._session.console()
         if not asked.batch:
-            items = [await self._batch(name) for name in await console.runs.batch_names()]
-            return answer({"batches": [item for item in items if item is not None]})
+            return answer({"batches": await self._batches()})
         batch = await self._saved(asked.batch)
         if asked.devices:
             device = await self._device(asked.devices)
@@ -209,6 +210,12 @@ class ToolCalls:
                 batch, inputs=asked.inputs, said=asked.reason, request_id=asked.request_id
             )
         )
+
+    async def _batches(self) -> list[Item]:
+        """The saved batches for devices that exist for the agent."""
+        console = await self._session.console()
+        items = [await self._batch(name) for name in await console.runs.batch_names()]
+        return [item for item in items if item is not None]
 
     async def _batch(self, name: str) -> Item | None:
         """A saved batch as an operation; None if it is for no device that exists for the agent."""
@@ -225,7 +232,7 @@ class ToolCalls:
         """A saved batch by its name.
 
         Raises:
-            BadInput: there is none of that name; the message names those that are near.
+            BadInput: there is none of that name; the message names those that there are.
         """
         console = await self._session.console()
         try:
@@ -233,21 +240,11 @@ class ToolCalls:
         except BadInput as error:
             if error.code is not ErrorCode.NOT_FOUND:
                 raise
-            near = get_close_matches(name, await console.runs.batch_names(), n=3)
-            hint = f" Did you mean {' or '.join(near)}?" if near else " run_batch without a name lists them."
-            raise BadInput(error.message + hint, ErrorCode.NOT_FOUND) from error
-
-    async def _described(self, asked: tools.DescribeTool) -> ToolDescription:
-        console = await self._session.console()
-        try:
-            return await console.devices.describe(asked.device, asked.tool)
-        except BadInput as error:
-            if error.code is not ErrorCode.UNKNOWN_TOOL:
-                raise
-            offered = [tool.tool_name for tool in await console.devices.tools(asked.device)]
-            near = get_close_matches(asked.tool, offered, n=3)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise BadInput(error.message + hint, ErrorCode.UNKNOWN_TOOL) from error
+            names = [item["batch"] for item in await self._batches()]
+            near = get_close_matches(name, names, n=3)
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"Saved batches: {some_names(names)}."
+            step = "Call run_batch with one of these names."
+            raise BadInput(sentences(error.message, hint), ErrorCode.NOT_FOUND, step) from error
 
     async def _begun(self, run: Run) -> RunStanding:
         """The run once it has ended or asks an operator; as it stands if neither happens soon."""
@@ -303,7 +300,7 @@ class ToolCalls:
                 if evidence.blob == asked.item:
                     data = await console.runs.evidence(run_id, evidence.blob)
                     return await _evidence_answer(evidence, data, asked.offset)
-        raise BadInput("No result of this run has such an item.", ErrorCode.NOT_FOUND)
+        raise _no_item()
 
     async def _device(self, devices: str) -> str | None:
         """The device that is meant by its exact name; None if `devices` is a filter.
@@ -318,6 +315,11 @@ class ToolCalls:
         if any(device.name == name for device in visible):
             return name
         return None if await console.devices.match(name) else name
+
+
+def _no_item() -> BadInput:
+    step = "Call get_evidence without an item, which lists those that there are."
+    return BadInput("No result of this run has such an item.", ErrorCode.NOT_FOUND, step)
 
 
 def _named(device: str) -> str:

@@ -21,7 +21,7 @@ from core.gateway.agent_session import AgentSession
 from core.gateway.answers import error_answer
 from core.gateway.calls import RunStanding, ToolCalls
 from core.gateway.greeting import INSTRUCTIONS, SERVER_INFO
-from core.gateway.tools import BY_NAME, TOOLS, Arguments
+from core.gateway.tools import BY_NAME, TOOLS, Arguments, ToolDefinition
 from core.log import Logger
 from core.text import sentences
 
@@ -129,5 +129,15 @@ def _arguments(params: types.CallToolRequestParams) -> Arguments:
     try:
         return tool.arguments.model_validate(params.arguments or {})
     except ValidationError as error:
-        told = [fault[:_LONGEST_FAULT] for fault in faults_of(error)[:_MOST_FAULTS]]
-        raise BadInput(f"{params.name}: {'; '.join(told)}.") from error
+        first, *others = [fault[:_LONGEST_FAULT] for fault in _faults(tool, params, error)[:_MOST_FAULTS]]
+        raise BadInput(sentences(f"{params.name}: {first}", *others)) from error
+
+
+def _faults(tool: ToolDefinition, params: types.CallToolRequestParams, error: ValidationError) -> list[str]:
+    """Each fault in the arguments of a call, worded like those in the arguments of devices' tools."""
+    # Imported here: most agents make no such fault.
+    from core.schema_forms.validator import Validator
+
+    found = Validator(tool.arguments.model_json_schema()).errors(params.arguments or {})
+    # The schema does not bound every text.
+    return [fault.message for fault in found] or faults_of(error)

@@ -270,8 +270,7 @@ async def test_errors_come_with_a_next_step_that_an_agent_can_take(connect: Conn
         assert "search_tools" in typo.structured_content["error"]["next"]
         assert "Did you mean run_commands?" in str(await client.call_tool("run_command", {}))
         both = await client.call_tool("describe_tool", {})
-        assert "device: " in str(both)
-        assert "tool: " in str(both)
+        assert "device is required. tool is required." in str(both)
 
 
 async def test_the_operator_who_made_an_agent_is_its_asker_so_that_two_others_meet_a_rule_of_two(
