@@ -37,7 +37,8 @@ from core.text import sentences, some_names
 
 ANSWER_WITHIN = tools.DEFAULT_WAIT
 """Seconds in which a run that needs no approval is answered at once."""
-_SLICE = 2.0
+PROGRESS_EVERY = 2.0
+"""Seconds between two notices of progress while a run is awaited."""
 _MOST_ENDED = 10
 _PAGE = 50
 # In one answer; `get_evidence` gives the others.
@@ -262,11 +263,11 @@ class ToolCalls:
         until = time.monotonic() + asked.seconds
         while True:
             left = max(0.0, until - time.monotonic())
-            run = await console.runs.wait(run_id, min(_SLICE, left))
+            run = await console.runs.wait(run_id, min(PROGRESS_EVERY, left))
             summary = run.summary
             ended = sum(count for state, count in summary.counts.items() if state not in OPEN_STATES)
             await self._report(ended, sum(summary.counts.values()), summary.state.value)
-            if run.summary.state.ended or left <= _SLICE:
+            if run.summary.state.ended or left <= PROGRESS_EVERY:
                 return await self._standing(run)
 
     def _listed(self, runs: list[RunSummary]) -> list[Item]:

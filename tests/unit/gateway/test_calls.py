@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from core.service.console import Console
 from tests.fakes.agents import add_agent
 from tests.fakes.desk import approve, deny, next_approval
 from tests.fakes.gateway import ASKS, HERE, LEGACY, MODERN, READS, Connect, asked, asks_and_collects, touch
+from tests.fakes.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("mode", [LEGACY, MODERN])
@@ -282,3 +284,24 @@ async def test_the_operator_who_made_an_agent_is_its_asker_so_that_two_others_me
         await asked(client, "run_commands", **ASKS)
         approval = await next_approval(console)
     assert (approval.approvers, approval.askers) == (2, ["anna"])
+
+
+async def test_a_wait_reports_progress_while_an_operator_thinks(
+    connect: Connect, console: Console, key: OperatorKey, token: str
+):
+    """Some clients begin their time-out again with each notice; the shortest of these time-outs are 5 s."""
+    assert calls.PROGRESS_EVERY <= 4
+    heard = asyncio.Event()
+
+    async def progress(done: float, total: float | None, words: str | None) -> None:
+        assert (done, total, words) in ((0, 1, "waiting"), (1, 1, "done"))
+        heard.set()
+
+    async with connect(token) as client, asyncio.TaskGroup() as group:
+        ticket = (await asked(client, "run_commands", **ASKS))["ticket"]
+        wait = {"ticket": ticket, "seconds": 60}
+        waits = group.create_task(client.call_tool("wait_run", wait, progress_callback=progress))
+        await asyncio.wait_for(heard.wait(), PATIENCE_S)
+        assert not waits.done()
+        await approve(console, await next_approval(console), key)
+        assert (await waits).structured_content["state"] == "done"
