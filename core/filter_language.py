@@ -17,7 +17,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from core.errors import BadInput
 from core.query_tokens import Syntax, Token, Value, tokens
-from core.text import at_place, too_long
+from core.text import at_place, sentences, too_long
 
 LONGEST = 2000
 _SYNTAX = Syntax(re.compile(r"([^\s:,!\"'*?]*):"), quotes="\"'", wildcards="*?")
@@ -140,4 +140,4 @@ def _fits(pattern: re.Pattern[str] | str, text: str) -> bool:
 
 
 def _fail(at: int, what: str) -> NoReturn:
-    raise BadInput(at_place(f"{what}.", at + 1))
+    raise BadInput(at_place(sentences(what), at + 1))

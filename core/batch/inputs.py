@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from core.batch.models import ABSENT, Batch, Input
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput
+from core.text import some_names
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -26,7 +28,11 @@ def check_inputs(batch: Batch, given: dict[str, Any]) -> dict[str, Any]:
         BadInput: a value is missing, has the wrong type, is not allowed, or belongs to no input. The message
             names the inputs, and no value of a secret one.
     """
-    faults = [f"{name} is not an input of this batch" for name in given if name not in batch.inputs]
+    faults = [
+        f"{name} is not an input of this batch{_meant(name, batch)}"
+        for name in given
+        if name not in batch.inputs
+    ]
     values = {}
     for name, declared in batch.inputs.items():
         value = given.get(name, declared.default)
@@ -86,10 +92,24 @@ def check_given(batch: Batch, given: dict[str, Any]) -> None:
 
 def _fault_of(declared: Input, value: Any) -> str:
     if value is ABSENT:
-        return f"is missing; it is a value of type {declared.type}"
+        return f"is missing; it is {_allowed(declared)}"
     is_bool = isinstance(value, bool)
     if not isinstance(value, _TYPES[declared.type]) or (is_bool and declared.type != "boolean"):
         return f"is not of type {declared.type}"
     if declared.one_of is not None and value not in declared.one_of:
-        return "is not allowed" if declared.secret else f"is not one of {declared.one_of}"
+        return "is not allowed" if declared.secret else f"is not {_allowed(declared)}"
     return ""
+
+
+def _allowed(declared: Input) -> str:
+    if declared.one_of is None or declared.secret:
+        return f"a value of type {declared.type}"
+    return f"one of {', '.join(map(str, declared.one_of))}"
+
+
+def _meant(name: str, batch: Batch) -> str:
+    """What an unknown name was meant for: the input that is near, or those that there are."""
+    near = get_close_matches(name[:100], batch.inputs, n=1)
+    if near:
+        return f"; did you mean {near[0]}"
+    return f"; its inputs are {some_names(batch.inputs)}" if batch.inputs else "; it has none"

@@ -42,8 +42,10 @@ from core.policy.analysis.masking import UNQUOTED
 from core.policy.analysis.shell.tool_arguments import described_line_arguments
 from core.policy.models import Answer, Decision
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
+from core.text import sentences
 
 _AWAY = (Health.OFFLINE, Health.RECONNECTING)
+_MOST_WRONG = 5
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 # What `core.batch.run_executor` lets expressions read of a skipped step.
 SKIPPED = StepFacts("skipped", "skipped", "cancelled", error="skipped")
@@ -108,15 +110,16 @@ class Planner:
                     continue
         return shared
 
-    def wrong_everywhere(self, devices: list[Device]) -> str:
-        """Why the first step that is wrong on every device is so; empty if there is none.
+    def wrong_everywhere(self, devices: list[Device]) -> list[str]:
+        """Why steps are wrong on every device, of the first `_MOST_WRONG` that are; empty if there is none.
 
         Wrong are expressions that do not fit the tools, and arguments that are invalid and known by now.
         Of a device that is away nothing is known; it does not count.
         """
         present = [device for device in devices if device.health not in _AWAY]
         if not present:
-            return ""
+            return []
+        wrong: list[str] = []
         certain = {one.id: one for one in self._unconditional()}
         shared = {step: made for step, made in self.shared_arguments().items() if step in certain}
         off = {one.id for one in self._steps if not one.enabled}
@@ -132,8 +135,10 @@ class Planner:
                 if not why:
                     break
             if why:
-                return why
-        return ""
+                wrong.append(sentences(why))
+            if len(wrong) == _MOST_WRONG:
+                break
+        return wrong
 
     def _unconditional(self) -> Iterator[Step]:
         """The steps without a condition. One with a condition may be meant for some of the devices only."""

@@ -23,7 +23,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from core.batch.models import ApprovalStep, Batch, CellState, Entry, Step, Stop, StopAt, calls
-from core.errors import ADVICE, ErrorCode
+from core.errors import ErrorCode
+from core.next_steps import ADVICE
 
 EARLIER_FAILED = "an earlier step did not succeed"
 CANCELLED = "cancelled"

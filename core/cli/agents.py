@@ -1,28 +1,23 @@
-"""Commands about agents: list, add, set, pause, stop and revoke them, and serve them by the gateway."""
+"""Commands about agents: list, add, set, pause, stop and revoke them."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from core.cli.base import EVERYWHERE, CommonOptions, command_set, end_on_signals, examples, in_session
+from core.cli.base import EVERYWHERE, command_set, examples, in_session
 from core.cli.output import as_json, claim_cell, note, say, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
-from core.environment import TOKEN_VARIABLE, keep_memory_private
+from core.environment import TOKEN_VARIABLE
 from core.errors import BadInput
-from core.policy.agent_models import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
+from core.policy.agent_models import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, targets_words
 from core.policy.models import Profile
-from core.service import exit_codes
 from core.service.console import AgentCommand, AgentState, AgentTally
 from core.service.wishes import agent_added, agent_set
 from core.text import sentences
 
-_LONGEST_TOKEN = 4_096
 MOST_COMMANDS = 50
 
 commands = command_set()
@@ -263,77 +258,3 @@ def _changed(
         return AgentSettings.model_validate({**settings.model_dump(), **changed})
     except ValueError as error:
         raise BadInput(sentences(f"--targets: {error}")) from error
-
-
-@commands.command(
-    "gateway",
-    epilog=examples("gateway --as night-shift", "gateway --http 127.0.0.1:8765"),
-    short_help="Serve agents by the Model Context Protocol.",
-)
-def gateway(
-    context: typer.Context,
-    name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="The agent, over standard input and output.")
-    ] = None,
-    http: Annotated[
-        str | None,
-        typer.Option("--http", metavar="HOST:PORT", help="Serve every agent here, on loopback, instead."),
-    ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help=f"Else the variable {TOKEN_VARIABLE}.")
-    ] = None,
-) -> None:
-    """Serve agents by the Model Context Protocol, as an agent program starts it.
-
-    With --as it serves one agent on standard input and output; its token is in the environment variable
-    QUARTERDECK_TOKEN or in --token-file. With --http every agent shows its own token.
-    """
-    if (name is None) is (http is None):
-        raise BadInput("Give --as NAME for one agent on standard input and output, or --http HOST:PORT.")
-    given: CommonOptions = context.obj
-    keep_memory_private()
-
-    async def work() -> None:
-        end_on_signals()
-        # Imported here: the SDK takes longer to import than any other command takes.
-        if http is not None:
-            from core.gateway.http import serve_http
-
-            await serve_http(given.home, http, lambda url: note(f"The gateway is at {url}."))
-        else:
-            from core.gateway.stdio import serve_stdio
-
-            token = given.token if token_file is None else _token_in(token_file)
-            await serve_stdio(given.home, _checked_token(token, name or ""))
-
-    asyncio.run(work())
-    raise typer.Exit(exit_codes.DONE)
-
-
-def _token_in(file: Path) -> str:
-    """The content of a token file.
-
-    Raises:
-        BadInput: it cannot be read, or other users can read it too.
-    """
-    try:
-        with file.open("rb") as opened:
-            if os.name == "posix" and os.fstat(opened.fileno()).st_mode & 0o077:
-                raise BadInput(f"Other users can read {file}: make it private (chmod 600 {file}).")
-            return opened.read(_LONGEST_TOKEN).decode("ascii", "replace")
-    except OSError as error:
-        raise BadInput(sentences(f"The token cannot be read from {file}: {error}")) from error
-
-
-def _checked_token(given: str, name: str) -> str:
-    """The token of an agent, from a file or the environment; never from the command line.
-
-    Raises:
-        BadInput: there is none, or it is another agent's.
-    """
-    token = given.strip()
-    if not token:
-        raise BadInput(f"There is no token: set {TOKEN_VARIABLE}, or give --token-file FILE.")
-    if not token.isascii() or name_in(token) != name:
-        raise BadInput(f"This is not a token of the agent {name}.")
-    return token

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Protocol
 from core.aip.messages import Command
 from core.canonical_json import canonical_bytes
 from core.commands.arguments import PreparedCall
-from core.errors import ADVICE, ErrorCode, Refused
+from core.errors import ErrorCode, Refused
 from core.ids import random_word
 from core.json_walk import mapped
+from core.next_steps import ADVICE
 from core.statements import Request, payload_digest
 
 
@@ -109,7 +110,7 @@ class PermitMint:
         if terms is None or not isinstance(permitted, PermittedCommand):
             raise Refused(
                 "No command leaves without a permit of the dispatcher.",
-                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
+                next_step=ADVICE[ErrorCode.INTERNAL].person,
             )
         command = permitted.command
         payload = payload_digest(
@@ -122,7 +123,7 @@ class PermitMint:
         if payload != terms.payload or permitted.digest not in {"", terms.digest}:
             raise Refused(
                 "The command is not the one that was permitted.",
-                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
+                next_step=ADVICE[ErrorCode.INTERNAL].person,
             )
         terms.before_sending()
         return command

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from core.commands.arguments import Arguments, PreparedCall
 from core.commands.request import CommandRequest, Target
 from core.commands.results import CommandStage
-from core.errors import ADVICE, DeviceError, ErrorCode, Refused
+from core.errors import DeviceError, ErrorCode, Refused
 from core.models.tool_lookup import missing_tool
 from core.models.tools import OTHERWISE, Tool
+from core.next_steps import ADVICE
 from core.policy.models import Decision
 from core.policy.real_paths import ResolvedPaths
 from core.statements import Request, make_request
@@ -63,7 +64,7 @@ class DispatchedCommand:
         if not isinstance(call, PreparedCall) or call.contract != self.shown.contract:
             raise Refused(
                 f"What was checked of {self.shown.tool_name} is not what is requested.",
-                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
+                next_step=ADVICE[ErrorCode.INTERNAL].person,
             )
         return call
 
@@ -97,7 +98,7 @@ class DispatchedCommand:
         if call.contract != self.shown.contract or call.sent is not self.arguments.sent:
             raise Refused(
                 f"What was checked of {self.shown.tool_name} is not what is requested.",
-                next_step=ADVICE[ErrorCode.INTERNAL].next_step,
+                next_step=ADVICE[ErrorCode.INTERNAL].person,
             )
         self.arguments = call
 

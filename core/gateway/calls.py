@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from mcp import types
 
@@ -15,7 +16,7 @@ from core.batch.inputs import inputs_schema
 from core.batch.models import OPEN_STATES, Batch, Parallel, Run, RunSummary, Step
 from core.commands.results import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.fleet.models import ToolDescription
+from core.fleet.models import NOT_KNOWN, ToolDescription
 from core.gateway import tools
 from core.gateway.agent_session import AgentSession
 from core.gateway.answers import (
@@ -24,19 +25,27 @@ from core.gateway.answers import (
     answer,
     picture,
     result_text,
+    room_of_each,
     run_failed,
     run_item,
+    whole_run_item,
 )
-from core.models.devices import Device
-from core.service.envelope import Envelope
+from core.models.devices import Device, Health
+from core.service.envelope import Envelope, SavedEvidence
 from core.service.pages import every_result, whole_run
+from core.text import sentences, some_names
 
 ANSWER_WITHIN = tools.DEFAULT_WAIT
 """Seconds in which a run that needs no approval is answered at once."""
-_SLICE = 2.0
+PROGRESS_EVERY = 2.0
+"""Seconds between two notices of progress while a run is awaited."""
 _MOST_ENDED = 10
 _PAGE = 50
+# In one answer; `get_evidence` gives the others.
+_MOST_PICTURES = 4
 _MOST_DEVICES = 200
+_REACH = ("authentication", "network", "files", "processes", "account")
+_TELLS_NOTHING = ("none", NOT_KNOWN, "the user of the device client")
 # A text that can be a device's name; any other is a filter.
 _NAME = re.compile(r"[^\s\"'*?:!,]+")
 
@@ -50,19 +59,27 @@ async def _no_report(done: float, total: float, words: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunStanding:
-    """A run as it stands, with its ticket: a tool's answer, or a task."""
+    """A run as it stands, with its ticket: a tool's answer, or a task.
+
+    `pictures` are those that its tools have taken, once it has ended.
+    """
 
     run: RunSummary
     envelopes: list[Envelope]
     ticket: str
+    pictures: list[types.ImageContent]
 
     def item(self) -> Item:
-        """The run as JSON."""
+        """The run in few words, as JSON."""
         return run_item(self.run, self.envelopes, self.ticket)
+
+    def whole(self) -> Item:
+        """The run with the envelope of each command, as JSON."""
+        return whole_run_item(self.run, self.envelopes, self.ticket)
 
     def answer(self) -> types.CallToolResult:
         """The answer of a tool that has run something or waits for it."""
-        return answer(self.item(), is_error=run_failed(self.run))
+        return answer(self.item(), is_error=run_failed(self.run), pictures=self.pictures)
 
 
 Outcome = types.CallToolResult | RunStanding
@@ -121,10 +138,28 @@ class ToolCalls:
         await console.runs.stop(run)
         return await self._standing(await console.runs.wait(run, ANSWER_WITHIN))
 
+    async def whole_result(self, ticket: str, call_id: str) -> Any:
+        """The result of a command of this agent, however long it is.
+
+        Raises:
+            BadInput: it is no ticket of this agent, or its run has no such result.
+        """
+        run = self._session.tickets.run(ticket)
+        for envelope in await every_result((await self._session.console()).runs, run):
+            if envelope.call_id == call_id and envelope.verdict is not None:
+                return envelope.result
+        raise _no_item()
+
     async def _standing(self, run: Run) -> RunStanding:
         run_id = run.summary.id
-        envelopes = await every_result((await self._session.console()).runs, run_id)
-        return RunStanding(run.summary, envelopes, self._session.tickets.of(run_id))
+        runs = (await self._session.console()).runs
+        envelopes = await every_result(runs, run_id)
+        taken = [picture for envelope in envelopes for picture in _taken_pictures(envelope)]
+        pictures: list[types.ImageContent] = []
+        for evidence in taken[:_MOST_PICTURES] if run.summary.state.ended else []:
+            data = await runs.evidence(run_id, evidence.blob)
+            pictures += filter(None, [await _scaled(data, evidence.media_type)])
+        return RunStanding(run.summary, envelopes, self._session.tickets.of(run_id), pictures)
 
     async def _list_devices(self, asked: tools.ListDevices) -> Outcome:
         devices = await (await self._session.console()).devices.match(asked.filter)
@@ -137,7 +172,8 @@ class ToolCalls:
         return answer({"tools": shown})
 
     async def _describe_tool(self, asked: tools.DescribeTool) -> Outcome:
-        return answer({"tool": tool_item(await self._described(asked))})
+        console = await self._session.console()
+        return answer({"tool": tool_item(await console.devices.describe(asked.device, asked.tool))})
 
     async def _run_commands(self, asked: tools.RunCommands) -> Outcome:
         console = await self._session.console()
@@ -164,8 +200,7 @@ class ToolCalls:
     async def _run_batch(self, asked: tools.RunBatch) -> Outcome:
         console = await self._session.console()
         if not asked.batch:
-            items = [await self._batch(name) for name in await console.runs.batch_names()]
-            return answer({"batches": [item for item in items if item is not None]})
+            return answer({"batches": await self._batches()})
         batch = await self._saved(asked.batch)
         if asked.devices:
             device = await self._device(asked.devices)
@@ -176,6 +211,12 @@ class ToolCalls:
                 batch, inputs=asked.inputs, said=asked.reason, request_id=asked.request_id
             )
         )
+
+    async def _batches(self) -> list[Item]:
+        """The saved batches for devices that exist for the agent."""
+        console = await self._session.console()
+        items = [await self._batch(name) for name in await console.runs.batch_names()]
+        return [item for item in items if item is not None]
 
     async def _batch(self, name: str) -> Item | None:
         """A saved batch as an operation; None if it is for no device that exists for the agent."""
@@ -192,7 +233,7 @@ class ToolCalls:
         """A saved batch by its name.
 
         Raises:
-            BadInput: there is none of that name; the message names those that are near.
+            BadInput: there is none of that name; the message names those that there are.
         """
         console = await self._session.console()
         try:
@@ -200,21 +241,11 @@ class ToolCalls:
         except BadInput as error:
             if error.code is not ErrorCode.NOT_FOUND:
                 raise
-            near = get_close_matches(name, await console.runs.batch_names(), n=3)
-            hint = f" Did you mean {' or '.join(near)}?" if near else " run_batch without a name lists them."
-            raise BadInput(error.message + hint, ErrorCode.NOT_FOUND) from error
-
-    async def _described(self, asked: tools.DescribeTool) -> ToolDescription:
-        console = await self._session.console()
-        try:
-            return await console.devices.describe(asked.device, asked.tool)
-        except BadInput as error:
-            if error.code is not ErrorCode.UNKNOWN_TOOL:
-                raise
-            offered = [tool.tool_name for tool in await console.devices.tools(asked.device)]
-            near = get_close_matches(asked.tool, offered, n=3)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise BadInput(error.message + hint, ErrorCode.UNKNOWN_TOOL) from error
+            names = [item["batch"] for item in await self._batches()]
+            near = get_close_matches(name, names, n=3)
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"Saved batches: {some_names(names)}."
+            step = "Call run_batch with one of these names."
+            raise BadInput(sentences(error.message, hint), ErrorCode.NOT_FOUND, step) from error
 
     async def _begun(self, run: Run) -> RunStanding:
         """The run once it has ended or asks an operator; as it stands if neither happens soon."""
@@ -232,11 +263,11 @@ class ToolCalls:
         until = time.monotonic() + asked.seconds
         while True:
             left = max(0.0, until - time.monotonic())
-            run = await console.runs.wait(run_id, min(_SLICE, left))
+            run = await console.runs.wait(run_id, min(PROGRESS_EVERY, left))
             summary = run.summary
             ended = sum(count for state, count in summary.counts.items() if state not in OPEN_STATES)
             await self._report(ended, sum(summary.counts.values()), summary.state.value)
-            if run.summary.state.ended or left <= _SLICE:
+            if run.summary.state.ended or left <= PROGRESS_EVERY:
                 return await self._standing(run)
 
     def _listed(self, runs: list[RunSummary]) -> list[Item]:
@@ -261,7 +292,8 @@ class ToolCalls:
         run = await whole_run(console.runs, await console.runs.get(run_id))
         results = [cell.result for cell in run.cells if cell.result is not None]
         if not asked.item:
-            return answer({"items": [item for result in results for item in evidence_items(result)]})
+            room = room_of_each(len(results))
+            return answer({"items": [item for result in results for item in evidence_items(result, room)]})
         for result in results:
             if result.call_id == asked.item:
                 return answer(_part(result_text(result.result), asked.offset))
@@ -269,7 +301,7 @@ class ToolCalls:
                 if evidence.blob == asked.item:
                     data = await console.runs.evidence(run_id, evidence.blob)
                     return await _evidence_answer(evidence, data, asked.offset)
-        raise BadInput("No result of this run has such an item.", ErrorCode.NOT_FOUND)
+        raise _no_item()
 
     async def _device(self, devices: str) -> str | None:
         """The device that is meant by its exact name; None if `devices` is a filter.
@@ -284,6 +316,11 @@ class ToolCalls:
         if any(device.name == name for device in visible):
             return name
         return None if await console.devices.match(name) else name
+
+
+def _no_item() -> BadInput:
+    step = "Call get_evidence without an item, which lists those that there are."
+    return BadInput("No result of this run has such an item.", ErrorCode.NOT_FOUND, step)
 
 
 def _named(device: str) -> str:
@@ -305,10 +342,13 @@ def device_item(device: Device) -> Item:
 
 
 def tool_item(described: ToolDescription) -> Item:
-    """A tool as an agent sees it before it calls it."""
+    """A tool as an agent sees it before it calls it.
+
+    Of its scope: what it reaches. How it is repaired, and where a fact is from, is for people.
+    """
     tool = described.tool
     contract = tool.contract
-    return {
+    item: Item = {
         "device": tool.device,
         "tool": tool.tool_name,
         "namespace": tool.namespace,
@@ -317,10 +357,17 @@ def tool_item(described: ToolDescription) -> Item:
         "effect": contract.effect.value.value,
         "risk": contract.risk.value.value,
         "undo": described.undo,
-        "scope": described.scope.model_dump(mode="json", exclude_defaults=True),
-        "health": described.health.value,
-        "changed": tool.changed,
     }
+    reach = {
+        name: fact.value
+        for name in _REACH
+        if (fact := getattr(described.scope, name)).value not in _TELLS_NOTHING
+    }
+    if reach:
+        item["scope"] = reach
+    if described.health is not Health.ONLINE:
+        item["health"] = described.health.value
+    return item | ({"changed": True} if tool.changed else {})
 
 
 def batch_item(name: str, batch: Batch, devices: list[str]) -> Item:
@@ -337,14 +384,14 @@ def batch_item(name: str, batch: Batch, devices: list[str]) -> Item:
     return item | ({"inputs": inputs_schema(batch)} if batch.inputs else {})
 
 
-def evidence_items(result: CommandResult) -> list[Item]:
-    """The evidence that `get_evidence` gives of one result."""
+def evidence_items(result: CommandResult, room: int) -> list[Item]:
+    """The evidence that `get_evidence` gives of one result, which is cut to so much room in an answer."""
     items: list[Item] = [
         {"item": one.blob, "media_type": one.media_type, "size": one.size, "device": result.device}
         for one in result.evidence
     ]
-    if len(result_text(result.result)) > MOST_CHARACTERS:
-        size = len(result_text(result.result))
+    size = len(result_text(result.result))
+    if size > room:
         items.append(
             {"item": result.call_id, "media_type": "text/plain", "size": size, "device": result.device}
         )
@@ -353,12 +400,23 @@ def evidence_items(result: CommandResult) -> list[Item]:
 
 async def _evidence_answer(evidence: Evidence, data: bytes, offset: int) -> types.CallToolResult:
     if evidence.media_type.startswith("image/"):
-        # Scaling takes some ten milliseconds.
-        scaled = await asyncio.to_thread(picture, data, evidence.media_type)
+        scaled = await _scaled(data, evidence.media_type)
         if scaled is None:
             raise BadInput("This picture cannot be decoded.", ErrorCode.BAD_RESULT)
         return answer({"items": [evidence.model_dump(mode="json")]}, pictures=[scaled])
     return answer(_part(data.decode("utf-8", "replace"), offset))
+
+
+def _taken_pictures(envelope: Envelope) -> list[SavedEvidence]:
+    """The pictures that a tool has returned; those that prove an action are no part of its result."""
+    images = [evidence for evidence in envelope.evidence if evidence.media_type.startswith("image/")]
+    text = result_text(envelope.result) if images else ""
+    return [image for image in images if image.blob in text]
+
+
+async def _scaled(data: bytes, media_type: str) -> types.ImageContent | None:
+    # Scaling takes some ten milliseconds.
+    return await asyncio.to_thread(picture, data, media_type)
 
 
 def _part(text: str, offset: int) -> Item:

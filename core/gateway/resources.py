@@ -1,4 +1,4 @@
-"""The gateway's resources: a device, a run and a journal entry, as JSON."""
+"""The gateway's resources: a device, a run, a long result and a journal entry, as JSON."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ from mcp import types
 
 from core.errors import BadInput, ErrorCode
 from core.gateway.agent_session import AgentSession
-from core.gateway.answers import Item, visible_json
+from core.gateway.answers import SCHEME, Item, visible_json
 from core.gateway.calls import ToolCalls, device_item
 from core.text import escape_hidden
 
 _JSON = "application/json"
-_SCHEME = "quarterdeck://"
 MOST_LISTED = 200
 _LARGEST_SEQ = 1 << 63
 TEMPLATES = [
     types.ResourceTemplate(
         name="device",
         description="A device that you may use: its health, platform and tags.",
-        uri_template=f"{_SCHEME}device/{{name}}",
+        uri_template=f"{SCHEME}device/{{name}}",
         mime_type=_JSON,
     ),
     types.ResourceTemplate(
         name="run",
-        description="A run of yours as it stands, by its ticket.",
-        uri_template=f"{_SCHEME}run/{{ticket}}",
+        description="A run of yours as it stands, by its ticket, with all that is known of each command.",
+        uri_template=f"{SCHEME}run/{{ticket}}",
+        mime_type=_JSON,
+    ),
+    types.ResourceTemplate(
+        name="result",
+        description="All of a result that is cut in the answer of a tool, by ticket and call_id.",
+        uri_template=f"{SCHEME}result/{{ticket}}/{{call_id}}",
         mime_type=_JSON,
     ),
     types.ResourceTemplate(
         name="entry",
         description="An entry of the journal about a run of yours, by its number.",
-        uri_template=f"{_SCHEME}entry/{{number}}",
+        uri_template=f"{SCHEME}entry/{{number}}",
         mime_type=_JSON,
     ),
 ]
@@ -46,7 +51,7 @@ async def listed(session: AgentSession) -> types.ListResourcesResult:
             types.Resource(
                 name=escape_hidden(device.name, keep_lines=False),
                 description="A device that you may use: its health, platform and tags.",
-                uri=f"{_SCHEME}device/{quote(device.name, safe='')}",
+                uri=f"{SCHEME}device/{quote(device.name, safe='')}",
                 mime_type=_JSON,
             )
             for device in devices[:MOST_LISTED]
@@ -60,7 +65,7 @@ async def read(session: AgentSession, uri: str) -> types.ReadResourceResult:
     Raises:
         BadInput: it does not (code `not_found`).
     """
-    kind, _, name = uri.removeprefix(_SCHEME).partition("/") if uri.startswith(_SCHEME) else ("", "", "")
+    kind, _, name = uri.removeprefix(SCHEME).partition("/") if uri.startswith(SCHEME) else ("", "", "")
     item = await _item(session, kind, unquote(name))
     text = types.TextResourceContents(uri=uri, mime_type=_JSON, text=visible_json(item))
     return types.ReadResourceResult(contents=[text])
@@ -73,7 +78,10 @@ async def _item(session: AgentSession, kind: str, name: str) -> Item:
             if device.name == name:
                 return device_item(device)
     elif kind == "run":
-        return (await ToolCalls(session).standing(name)).item()
+        return (await ToolCalls(session).standing(name)).whole()
+    elif kind == "result":
+        ticket, _, call_id = name.partition("/")
+        return {"result": await ToolCalls(session).whole_result(ticket, call_id)}
     elif kind == "entry" and name.isdecimal() and int(name) < _LARGEST_SEQ:
         entry: Item = (await console.journal.entry(int(name))).model_dump(mode="json")
         return entry

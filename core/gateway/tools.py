@@ -1,7 +1,7 @@
 """The tools of the gateway: their names, arguments, results and annotations.
 
 An agent pays for this list with every conversation, so it stays below 1,200 tokens whatever the fleet offers
-(`tests/unit/gateway/test_tools.py`).
+(`tests/unit/gateway/test_tools.py`). Clients get it before the SDK is imported, which nothing here needs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mcp import types
 from pydantic import BaseModel, ConfigDict, Field
 
 # Some agent programs give up a call after 5 s, and then never learn how their run stands.
@@ -97,31 +96,34 @@ class GetEvidence(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """One tool: `results` are the names of the members of its result, with their JSON types."""
+    """One tool: `results` are the names of the members of its result, with their JSON types.
+
+    `annotations` are those of the protocol.
+    """
 
     name: str
     description: str
     arguments: type[Arguments]
     results: dict[str, str]
-    annotations: types.ToolAnnotations
+    annotations: dict[str, bool]
 
-    def listed(self) -> types.Tool:
+    def listed(self) -> dict[str, Any]:
         """The tool as clients list it."""
-        return types.Tool(
-            name=self.name,
-            description=self.description,
-            input_schema=_compact(self.arguments.model_json_schema()),
-            output_schema={
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": _compact(self.arguments.model_json_schema()),
+            "outputSchema": {
                 "type": "object",
                 "properties": {name: {"type": kind} for name, kind in self.results.items()},
             },
-            annotations=self.annotations,
-        )
+            "annotations": self.annotations,
+        }
 
 
-_READS = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_CHANGES = types.ToolAnnotations(read_only_hint=False, destructive_hint=True)
-_CANCELS = types.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
+_READS = {"readOnlyHint": True, "openWorldHint": False}
+_CHANGES = {"readOnlyHint": False, "destructiveHint": True}
+_CANCELS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True}
 _RUN = {"ticket": "string", "state": "string", "results": "array", "waiting": "array", "next": "string"}
 
 TOOLS = (

@@ -5,12 +5,12 @@ The syntax is that of `core.filter_language`; a plain word is searched for in na
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from core.errors import BadInput, ErrorCode
 from core.filter_language import LONGEST, Filter, Language
 from core.models.devices import Device, Health
-from core.text import sentences
+from core.text import sentences, some_names
 
 __all__ = ["FIELDS", "LANGUAGE", "LONGEST", "DeviceFilter", "no_match", "os_word", "parse_filter"]
 
@@ -48,15 +48,17 @@ LANGUAGE = Language(
 )
 
 
-def no_match(targets: str) -> BadInput:
-    """The error for a filter that no device matches; of several terms it says that all must hold."""
+def no_match(targets: str, devices: Iterable[Device] = ()) -> BadInput:
+    """The error for a filter that matches none of `devices`; of several terms it says that all must hold."""
     several = len(parse_filter(targets).terms) > 1 or "|" in targets
     words = (
         " All terms must hold: a blank means and, a comma means or, as in name:lab-1,lab-2."
         if several
         else ""
     )
-    return BadInput(sentences(f"No device matches {targets!r}.{words}"), ErrorCode.UNKNOWN_DEVICE)
+    names = [device.name for device in devices]
+    known = f" Devices: {some_names(names)}." if names else ""
+    return BadInput(sentences(f"No device matches {targets!r}.{words}{known}"), ErrorCode.UNKNOWN_DEVICE)
 
 
 def parse_filter(text: str) -> DeviceFilter:

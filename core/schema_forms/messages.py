@@ -167,9 +167,11 @@ def branch_phrase(branch: Any) -> str:
     return type_phrase(branch["type"]) if "type" in branch else ""
 
 
-def missing(path: Path) -> str:
-    """The message for a required argument that is left out."""
-    return f"{path_text(path)} is required."
+def missing(path: Path, schema: Any) -> str:
+    """The message for a required argument that is left out; `schema` is the argument's, if that is known."""
+    values = schema.get("enum") if isinstance(schema, dict) else None
+    allowed = f"; it is one of {listed(values)}" if isinstance(values, list) and values else ""
+    return f"{path_text(path)} is required{allowed}."
 
 
 def surplus(path: Path, names: list[str]) -> str:

@@ -149,10 +149,10 @@ def _field_errors(error: ValidationError) -> Iterator[FieldError]:
     """Yield the library's error in words, or those of the alternative that was evidently meant."""
     spend(_STEPS_OF_AN_ERROR)
     path: Path = tuple(error.absolute_path)
+    properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
     if error.validator == "missing":
-        yield FieldError(path, messages.missing(path))
+        yield FieldError(path, messages.missing(path, properties.get(path[-1])))
     elif error.validator == "surplus":
-        properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
         yield FieldError(path, messages.surplus(path, list(properties)))
     elif error.validator == "bounded":
         yield FieldError(path, f"{path_text(path) or 'The value'} {error.message}.")

@@ -14,9 +14,10 @@ from pydantic import Field
 from core.aip.messages import ResultStatus
 from core.batch.models import Cell, CellState, result_of
 from core.commands.results import Basis, CommandResult, CommandStage, Evidence, Verdict
-from core.errors import ADVICE, ErrorCode, ErrorInfo
+from core.errors import ErrorCode, ErrorInfo
 from core.models.frozen import FrozenModel
 from core.models.tools import Effect
+from core.next_steps import ADVICE
 
 # With this basis a command did not begin, so repeating it cannot do anything twice.
 _NOT_BEGUN = frozenset({Basis.NOTHING_SENT, Basis.DEVICE_REFUSED})

@@ -1,10 +1,11 @@
-"""What the gateway adds to a call, in process and over HTTP: against the SDK's own empty call."""
+"""What the gateway adds to a call, in process, over HTTP and stdio: against the SDK's own empty call."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from mcp import Client
+from mcp import Client, StdioServerParameters
 
 from core.gateway.tools import TOOLS
 from core.home import Home
@@ -22,12 +23,15 @@ from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from tests.bench.empty_mcp import empty_server
 from tests.bench.figures import Figure, Figures, Peer, Scale
-from tests.bench.lines import part
+from tests.bench.lines import ROOT, part
 from tests.fakes.agents import attached_agent
 from tests.fakes.desk import choose_channel, open_service
-from tests.fakes.gateway import HERE, READS, http_gateway, in_process, over_http
+from tests.fakes.gateway import HERE, READS, http_gateway, in_process, over_http, over_stdio
 
 CALLS = 300
+_EMPTY_OVER_STDIO = StdioServerParameters(
+    command=sys.executable, args=["-P", "-m", "tests.bench.empty_mcp"], env={"PYTHONPATH": str(ROOT)}
+)
 _UNHURRIED = AgentSettings(per_minute=MOST_A_MINUTE)
 
 
@@ -54,6 +58,8 @@ async def _measure(home: Home, calls: int) -> Figures:
         ours_http = await stack.enter_async_context(over_http(url, token))
         empty_url = await stack.enter_async_context(_empty_over_http())
         empty_http = await stack.enter_async_context(over_http(empty_url, token))
+        ours_stdio = await stack.enter_async_context(over_stdio(home, token))
+        empty_stdio = await stack.enter_async_context(Client(_EMPTY_OVER_STDIO, mode="legacy"))
         times = await _timed(
             calls,
             lambda: empty.call_tool("nothing", {}),
@@ -63,6 +69,8 @@ async def _measure(home: Home, calls: int) -> Figures:
             lambda: ours.call_tool("list_devices", {}),
             lambda: ours_http.call_tool("list_devices", {}),
             lambda: ours_http.call_tool("run_commands", READS),
+            lambda: empty_stdio.call_tool("nothing", {}),
+            lambda: ours_stdio.call_tool("list_devices", {}),
         )
     return _figures(*times)
 
@@ -75,12 +83,15 @@ def _figures(
     listing: float,
     http_listing: float,
     http_read: float,
+    empty_stdio: float,
+    stdio_listing: float,
 ) -> Figures:
     sdk = Peer("the SDK's own empty call", empty)
     sdk_http = Peer("the SDK's own empty call over HTTP", empty_http)
+    sdk_stdio = Peer("the SDK's own empty call over stdio", empty_stdio)
     both = Peer("the same at the socket, and an empty call", socket + empty)
     both_http = Peer("the same at the socket, and an empty call over HTTP", socket + empty_http)
-    listed = [tool.listed().model_dump(mode="json", by_alias=True, exclude_none=True) for tool in TOOLS]
+    listed = [tool.listed() for tool in TOOLS]
     tokens = len(json.dumps({"tools": listed}, separators=(",", ":"))) / 4
     return [
         Figure("a read at the control socket", socket, "ms", remark="call, wait"),
@@ -88,6 +99,7 @@ def _figures(
         Figure("a read by run_commands over HTTP", http_read, "ms", both_http),
         Figure("list_devices", listing, "ms", sdk),
         Figure("a call through the HTTP gateway", http_listing, "ms", sdk_http, "list_devices"),
+        Figure("a call through the stdio gateway", stdio_listing, "ms", sdk_stdio, "list_devices"),
         Figure("tokens of the tool list", tokens, "tokens", remark="characters / 4"),
     ]
 

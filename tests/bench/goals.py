@@ -144,6 +144,7 @@ DESIGN: tuple[Goal, ...] = (
     beyond("start", "quarterdeck devices, CPU", 0.10, "s"),
     at_most("start", "gateway, CPU until it answers", 0.6, "s"),
     beyond("gateway", "a call through the HTTP gateway", 3, "ms"),
+    beyond("gateway", "a call through the stdio gateway", 3, "ms"),
     at_least("", "the right tool first", 24, "of 30 wishes"),
     at_least("", "the right tool among the first three", 28, "of 30 wishes"),
     share("", "one observation on each of 1,000 devices, hub against desk", 0.8, _HUB),

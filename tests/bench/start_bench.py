@@ -31,16 +31,16 @@ EMPTY_TYPER = (
     "import typer; app = typer.Typer(); app.command()(lambda: print('nothing')); app()",
 )
 EMPTY_SERVER = ("-m", "tests.bench.empty_mcp")
-_INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "bench", "version": "0"},
-    },
+_HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "bench", "version": "0"},
 }
+_FIRST_REQUESTS = (
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+)
 
 
 def run(scale: Scale) -> Figures:
@@ -91,7 +91,7 @@ def _waited_for(words: tuple[str, ...]) -> float:
 
 
 async def _until_it_answers(words: tuple[str, ...], more: Mapping[str, str]) -> float:
-    """Seconds of CPU of an MCP server, until it has answered the first request."""
+    """Seconds of CPU of an MCP server, until it has said which tools it has."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *words),
         stdin=asyncio.subprocess.PIPE,
@@ -102,10 +102,12 @@ async def _until_it_answers(words: tuple[str, ...], more: Mapping[str, str]) -> 
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(json.dumps(_INITIALIZE).encode() + b"\n")
+        for request in _FIRST_REQUESTS:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
         async with asyncio.timeout(PATIENCE):
-            answer = json.loads(await process.stdout.readline())
-        assert "serverInfo" in answer["result"], answer
+            answers = [json.loads(await process.stdout.readline())["result"] for _ in range(2)]
+        assert "serverInfo" in answers[0], answers
+        assert answers[1]["tools"], answers
         used = psutil.Process(process.pid).cpu_times()
     finally:
         process.stdin.close()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -26,6 +29,7 @@ from tests.fakes.gateway import (
     over_stdio,
     touch,
 )
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run
 from tests.fakes.service_process import ServiceProcess, service_process, until_online
 from tests.fakes.signing import anna
@@ -228,3 +232,29 @@ async def test_what_a_person_decides_at_a_terminal_ends_the_agents_wait(
     else:
         assert "It is Friday" in ended["results"][0]["error"]["message"]
     assert (tmp_path / "made").exists() is (word == "approve")
+
+
+async def test_a_token_that_is_worthless_ends_the_program_once_the_client_has_the_tools(
+    home: Home, console: Console, token: str
+):
+    """The first answers are the same for every agent; no tool can be called."""
+    await console.agents.revoke("claude")
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "list_devices"}},
+    ]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "app", "gateway", "--as", "claude", "--home", str(home.path)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "QUARTERDECK_TOKEN": token},
+    )
+    lines = "".join(json.dumps(message) + "\n" for message in messages)
+    out, err = await asyncio.wait_for(process.communicate(lines.encode()), PATIENCE_S * 3)
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [1, 2]
+    assert process.returncode not in (None, 0)
+    assert "not the token of an agent" in err.decode()

@@ -7,6 +7,7 @@ signed an agent in may differ.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -154,6 +155,21 @@ async def _ended(client: Client, ticket: str) -> dict[str, Any]:
                 return value
 
 
+async def _envelopes(client: Client, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The envelopes of a run, of which an answer has the same values, as far as it has them."""
+    [resource] = (await client.read_resource(f"quarterdeck://run/{answer['ticket']}")).contents
+    envelopes: list[dict[str, Any]] = json.loads(resource.text)["results"]
+    for short, envelope in zip(answer["results"], envelopes, strict=False):
+        error = short.pop("error", None)
+        assert short.pop("devices") == [envelope["device"]]
+        assert short.pop("step", 1) in range(1, len(envelopes) + 1)
+        assert short.pop("evidence", 0) == len(envelope["evidence"])
+        assert short.items() <= envelope.items()
+        assert (error is None) is (envelope["error"] is None)
+        assert error is None or error.items() <= envelope["error"].items()
+    return [envelope_json(Envelope.model_validate(envelope)) for envelope in envelopes]
+
+
 async def by_gateway(home: Home, action: Action) -> dict[str, Any]:
     """As an agent's program calls: an official MCP client at the gateway."""
     async with in_process(home, (home.path / TOKEN_FILE).read_text()) as client:
@@ -166,8 +182,8 @@ async def by_gateway(home: Home, action: Action) -> dict[str, Any]:
             return envelope_json(
                 refused_envelope(action.device, action.tool, ErrorInfo.model_validate(value["error"]))
             )
-        [envelope] = value["results"] + value["waiting"]
-        return envelope_json(Envelope.model_validate(envelope))
+        [envelope] = await _envelopes(client, value)
+        return envelope
 
 
 DOORS: dict[str, Door] = {"window": by_window, "command line": by_command_line, "gateway": by_gateway}
@@ -290,7 +306,7 @@ async def _batch_by_command_line(home: Home, name: str) -> list[dict[str, Any]]:
 async def _batch_by_gateway(home: Home, name: str) -> list[dict[str, Any]]:
     async with in_process(home, (home.path / TOKEN_FILE).read_text()) as client:
         answer = (await client.call_tool("run_batch", {"batch": name})).structured_content
-        return [envelope_json(Envelope.model_validate(envelope)) for envelope in answer["results"]]
+        return await _envelopes(client, answer)
 
 
 async def test_a_saved_batch_is_the_same_by_every_door(memory_path: Path, tmp_path: Path):

@@ -131,7 +131,7 @@ async def asks_and_collects(client: Client, console: Console, key: OperatorKey, 
 
     waits = await asked(client, "run_commands", **touch(target), reason="to see that it works")
     assert (waits["state"], waits["results"]) == ("waiting", [])
-    assert waits["waiting"][0]["error"]["code"] == "approval_pending"
+    assert waits["waiting"] == [{"devices": [HERE], "tool_name": "shell_execute"}]
     assert (await asked(client, "wait_run"))["open"][0]["ticket"] == waits["ticket"]
     approval = await next_approval(console)
     assert (approval.actor, approval.said) == ("agent:claude", "to see that it works")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import app
 import core
+import core.next_steps
 from core.aip.frames import read_error_text
 from core.commands.results import Basis, CommandResult
 from core.dispatch.outcome import not_known
-from core.errors import ADVICE, ErrorCode, ErrorInfo, Refused
+from core.errors import ErrorCode, ErrorInfo, Refused
 from core.fleet.paired_machines import PairedMachines
 from core.models.tools import Effect
-from core.next_steps import DENIED_BY_PEER, DENIED_BY_PROFILE, DENIED_BY_RULE, for_an_agent
+from core.next_steps import ADVICE, DENIED_BY_PEER, DENIED_BY_PROFILE, DENIED_BY_RULE, for_an_agent
 from core.policy.models import Answer, Decision, Profile, Reason, Risk, RuleHit
 from core.policy.refusal import refusal
 from core.statements import Request
@@ -67,7 +69,7 @@ def test_only_a_call_that_a_rule_denies_names_the_rule() -> None:
     by_profile = refusal(denied(RuleHit(id="other", decision=Answer.ALLOW)), "So changed: ")
     assert by_profile.message == "So changed: Rule never denies this."
     assert "profile" in by_profile.info.next
-    for step in (ADVICE[ErrorCode.DENIED_BY_POLICY].next_step, read_error_text("denied_by_policy: no").next):
+    for step in (ADVICE[ErrorCode.DENIED_BY_POLICY].person, read_error_text("denied_by_policy: no").next):
         assert "rule that is named" not in step
 
 
@@ -129,7 +131,7 @@ def test_an_agent_is_never_told_to_change_the_policy() -> None:
 def test_an_agent_is_told_the_step_that_fits_the_cause_and_not_only_the_code() -> None:
     assert for_an_agent(ErrorCode.DENIED_BY_POLICY, "Wait for its end.") == "Wait for its end."
     assert "policy" not in for_an_agent(ErrorCode.DENIED_BY_POLICY, DENIED_BY_PEER.person)
-    assert "search_tools" in for_an_agent(ErrorCode.UNKNOWN_TOOL, ADVICE[ErrorCode.UNKNOWN_TOOL].next_step)
+    assert "search_tools" in for_an_agent(ErrorCode.UNKNOWN_TOOL, ADVICE[ErrorCode.UNKNOWN_TOOL].person)
 
 
 def test_an_agent_is_not_told_what_only_an_operator_can_do() -> None:
@@ -141,4 +143,21 @@ def test_an_agent_is_not_told_what_only_an_operator_can_do() -> None:
 def test_every_error_has_a_step_for_an_agent_that_names_no_command_of_the_terminal(code: ErrorCode) -> None:
     told = for_an_agent(code, ErrorInfo.of(code, "").next)
     assert told
+    assert not re.search(
+        r"quarterdeck |\bapprove\b|\bsign\b|change the policy|device\.toml|--home|\blog\b", told
+    )
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_an_agent_is_told_no_command_of_the_terminal_whatever_the_cause(code: ErrorCode) -> None:
+    told = for_an_agent(code, "See what is wrong: quarterdeck devices doctor lab-1.")
+    assert told
     assert "quarterdeck " not in told
+
+
+def test_no_step_stands_in_the_table_twice_for_the_same_reader() -> None:
+    """What is said of several codes has a name."""
+    source = ast.parse(Path(core.next_steps.__file__).read_text("utf-8"))
+    texts = [node.value for node in ast.walk(source) if isinstance(node, ast.Constant)]
+    long = [text for text in texts if isinstance(text, str) and text.endswith(".") and len(text) > 20]
+    assert len(long) == len(set(long))

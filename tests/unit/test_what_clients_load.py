@@ -78,6 +78,17 @@ def test_the_gateway_loads_nothing_of_the_service(way: str) -> None:
     assert not set(OF_THE_SERVICE) & loaded_with(way)
 
 
+def test_the_first_answers_of_the_gateway_need_neither_the_sdk_nor_what_it_brings() -> None:
+    loaded = loaded_with("core.cli.app", "core.cli.gateway")
+    assert "core.gateway.greeting" in loaded
+    assert not loaded & {*HEAVY, "anyio", "httpx2", "mcp", "mcp_types", "PIL", "starlette", "uvicorn"}
+
+
+@pytest.mark.parametrize("way", ["core.gateway.stdio", "core.gateway.http"])
+def test_the_gateway_reads_no_picture_before_an_agent_asks_for_one(way: str) -> None:
+    assert "PIL" not in loaded_with(way)
+
+
 @pytest.mark.parametrize("module", ["core.cli.agents", "core.cli.call", "core.cli.devices", "core.cli.tools"])
 def test_a_command_that_signs_loads_cryptography_when_it_signs(module: str) -> None:
     assert not {*OF_THE_SERVICE, "cryptography"} & loaded_with(module)

@@ -85,7 +85,10 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
                 said = f"{place} is private: it is shown only to a line that an operator approved"
                 raise FailedWithResult(said, ErrorCode.DENIED_BY_DEVICE, answer)
             if answer["blocked"]:
-                said = f"This tool can only read. The system refused: {answer['blocked'][0]}"
+                said = (
+                    "This tool can only read. shell_execute runs a line that changes something. The system "
+                    f"refused: {answer['blocked'][0]}"
+                )
                 raise FailedWithResult(said, ErrorCode.DENIED_BY_DEVICE, answer)
         return answer
 

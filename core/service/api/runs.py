@@ -158,7 +158,7 @@ class LocalRuns(ClientApi, RunsApi):
         present = self._targets(batch)
         devices = [device.name for device in present]
         if not devices:
-            raise no_match(batch.targets)
+            raise no_match(batch.targets, matching_devices(self._client, ""))
         if expected_devices is not None and sorted(expected_devices) != sorted(devices):
             raise BadInput(
                 f"{batch.targets!r} now means {len(devices)} devices, not the {len(expected_devices)} "
@@ -176,8 +176,8 @@ class LocalRuns(ClientApi, RunsApi):
         """
         fleet, dispatcher = RunDevices(self._service.fleet), self._service.dispatcher
         planner = Planner(batch, given.values, dispatcher, fleet, self._client.actor)
-        if why := planner.wrong_everywhere(devices):
-            raise BadInput(sentences(f"Nothing was started: {why}"))
+        if wrong := planner.wrong_everywhere(devices):
+            raise BadInput(sentences(f"Nothing was started: {' '.join(wrong)}"))
 
     def _targets(self, batch: Batch) -> list[Device]:
         """The devices that a batch is for; an empty filter, which matches every device, is no target.

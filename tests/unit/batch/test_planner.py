@@ -228,20 +228,21 @@ def test_what_is_wrong_on_every_device_is_wrong_everywhere_and_devices_that_are_
         def tool(self, device: str, name: str) -> Tool | None:
             return None if device == "bare" else super().tool(device, name)
 
-    def wrong(*devices: Device) -> str:
+    def wrong(*devices: Device) -> list[str]:
         return Planner(batch, {}, Policy(), Mixed(), "operator:anna").wrong_everywhere(list(devices))
 
-    assert 'b: when: there is no field "nope"' in wrong(device("lab-1"), device("lab-2"))
+    [why] = wrong(device("lab-1"), device("lab-2"))
+    assert 'b: when: there is no field "nope"' in why
     assert wrong(device("lab-1"), device("away", Health.OFFLINE))
     # Of a tool that a device lacks nothing is known.
-    assert wrong(device("lab-1"), device("bare")) == ""
-    assert wrong(device("away", Health.OFFLINE)) == ""
+    assert wrong(device("lab-1"), device("bare")) == []
+    assert wrong(device("away", Health.OFFLINE)) == []
 
 
 def test_arguments_are_wrong_everywhere_only_if_no_device_takes_them() -> None:
     batch = read_batch(
         "name: x\ntargets: 'name:*'\nsteps:\n  - {id: disk, tool: disk}\n"
-        "  - {id: b, tool: shell, with: {p: ls}}\n",
+        "  - {id: b, tool: shell, with: {p: ls}}\n  - {id: c, tool: shell, with: {p: id}}\n",
         "x.yaml",
     )
 
@@ -253,9 +254,9 @@ def test_arguments_are_wrong_everywhere_only_if_no_device_takes_them() -> None:
                 raise BadInput("p is not an argument here.")
             return super().explain(device, tool, parameters, *rest, **more)
 
-    def wrong(*devices: Device) -> str:
+    def wrong(*devices: Device) -> list[str]:
         return Planner(batch, {}, Strict(), Shelf(), "operator:anna").wrong_everywhere(list(devices))
 
     strict = [device("strict-1"), device("strict-2"), device("away", Health.OFFLINE)]
-    assert wrong(*strict) == "b: p is not an argument here."
-    assert wrong(*strict, device("lab-1")) == ""
+    assert wrong(*strict) == ["b: p is not an argument here.", "c: p is not an argument here."]
+    assert wrong(*strict, device("lab-1")) == []

@@ -315,8 +315,11 @@ def test_every_line_that_the_readme_or_a_help_shows_is_understood():
     for line in lines:
         first, *others = line.partition(" > ")[0].split(" | ")
         for words in ([*shlex.split(first)], *([*shlex.split(first)[:-1], one] for one in others)):
-            # The program takes it from wherever it stands, before the command reads its words.
+            # The program takes these from wherever they stand, before the command reads its words.
             words = [word for word in words if word != "--json"]
+            if "--home" in words:
+                at = words.index("--home")
+                del words[at : at + 2]
             called = whole
             while hasattr(called, "commands") and words:
                 called, words = called.commands[words[0]], words[1:]

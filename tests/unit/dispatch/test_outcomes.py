@@ -15,8 +15,9 @@ from core.cli.output import result_text
 from core.commands.results import Basis, CommandResult, Verdict
 from core.dispatch.outcome import GUARD_CODES, NO_VALUE, STOCK_NULLS, TARGET_CODES, failure_in
 from core.dispatch.result_sanitizer import LARGE_TEXT
-from core.errors import ADVICE, DeviceError, ErrorCode
+from core.errors import DeviceError, ErrorCode
 from core.home import Home
+from core.next_steps import ADVICE
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 
 # The shapes in which stock tools say that they failed, while the frame says `success`.
@@ -341,7 +342,7 @@ async def test_what_was_not_pressed_is_refused_with_a_next_step_that_fits(home: 
         assert (pressed.verdict, pressed.basis) == (Verdict.REFUSED, Basis.DEVICE_REFUSED)
         assert pressed.error is not None
         assert (pressed.error.code, pressed.error.message) == (code, "not now")
-        assert pressed.error.next not in ("", ADVICE[ErrorCode.TOOL_FAILED].next_step)
+        assert pressed.error.next not in ("", ADVICE[ErrorCode.TOOL_FAILED].person)
 
 
 async def _answered(rig: Rig, value: Any) -> CommandResult:

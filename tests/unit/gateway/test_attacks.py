@@ -16,6 +16,7 @@ from core.approvals.operator_keys import OperatorKey, statement_for
 from core.batch.models import Batch, Step
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import DeviceSettings
+from core.gateway.greeting import Opening
 from core.gateway.http import serve_http
 from core.gateway.stdio import serve_stdio
 from core.home import Home
@@ -80,7 +81,7 @@ async def test_a_token_that_is_forged_foreign_or_revoked_opens_nothing(
         with pytest.raises((Refused, BadInput)):
             await RemoteConsole.connect(home, "agent", "agent:claude", token=wrong)
     with pytest.raises(Refused):
-        await serve_stdio(home, token)
+        await serve_stdio(home, token, Opening())
 
 
 async def test_a_session_is_of_no_use_to_another_agent(
@@ -205,7 +206,7 @@ async def test_hidden_characters_and_commands_in_what_comes_back_stay_visible_da
         value = json.loads(text)
         assert value == answer.structured_content
         assert json.dumps(said)[1:-1] in json.dumps(value["results"][0]["result"])
-        assert value["next"] == ""
+        assert "next" not in value
         unknown = await client.call_tool("run_commands", {"devices": HERE, "commands": [odd]})
         assert unknown.is_error
         assert not hidden_characters(unknown.content[0].text)

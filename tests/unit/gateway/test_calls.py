@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from core.service.console import Console
 from tests.fakes.agents import add_agent
 from tests.fakes.desk import approve, deny, next_approval
 from tests.fakes.gateway import ASKS, HERE, LEGACY, MODERN, READS, Connect, asked, asks_and_collects, touch
+from tests.fakes.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("mode", [LEGACY, MODERN])
@@ -75,7 +77,10 @@ async def test_commands_in_sequence_and_in_parallel_and_a_saved_batch(
     async with connect(token) as client:
         for parallel in (False, True):
             done = await asked(client, "run_commands", devices="name:*", commands=reads, parallel=parallel)
-            assert [result["status"] for result in done["results"]] == ["success", "success"]
+            assert [(one["step"], one["verdict"]) for one in done["results"]] == [
+                (1, "confirmed"),
+                (2, "confirmed"),
+            ]
         [batch] = (await asked(client, "run_batch"))["batches"]
         assert (batch["batch"], batch["steps"]) == ("look", 1)
         assert (await asked(client, "run_batch", batch="look"))["state"] == "done"
@@ -261,15 +266,13 @@ async def test_saved_batches_name_only_devices_that_exist_for_the_agent(
 
 async def test_errors_come_with_a_next_step_that_an_agent_can_take(connect: Connect, token: str):
     async with connect(token) as client:
-        waiting = (await asked(client, "run_commands", **ASKS))["waiting"]
-        assert "wait_run" in waiting[0]["error"]["next"]
+        assert "wait_run" in (await asked(client, "run_commands", **ASKS))["next"]
         typo = await client.call_tool("describe_tool", {"device": HERE, "tool": "shel_execute"})
         assert "Did you mean shell_execute" in str(typo)
         assert "search_tools" in typo.structured_content["error"]["next"]
         assert "Did you mean run_commands?" in str(await client.call_tool("run_command", {}))
         both = await client.call_tool("describe_tool", {})
-        assert "device: " in str(both)
-        assert "tool: " in str(both)
+        assert "device is required. tool is required." in str(both)
 
 
 async def test_the_operator_who_made_an_agent_is_its_asker_so_that_two_others_meet_a_rule_of_two(
@@ -281,3 +284,24 @@ async def test_the_operator_who_made_an_agent_is_its_asker_so_that_two_others_me
         await asked(client, "run_commands", **ASKS)
         approval = await next_approval(console)
     assert (approval.approvers, approval.askers) == (2, ["anna"])
+
+
+async def test_a_wait_reports_progress_while_an_operator_thinks(
+    connect: Connect, console: Console, key: OperatorKey, token: str
+):
+    """Some clients begin their time-out again with each notice; the shortest of these time-outs are 5 s."""
+    assert calls.PROGRESS_EVERY <= 4
+    heard = asyncio.Event()
+
+    async def progress(done: float, total: float | None, words: str | None) -> None:
+        assert (done, total, words) in ((0, 1, "waiting"), (1, 1, "done"))
+        heard.set()
+
+    async with connect(token) as client, asyncio.TaskGroup() as group:
+        ticket = (await asked(client, "run_commands", **ASKS))["ticket"]
+        wait = {"ticket": ticket, "seconds": 60}
+        waits = group.create_task(client.call_tool("wait_run", wait, progress_callback=progress))
+        await asyncio.wait_for(heard.wait(), PATIENCE_S)
+        assert not waits.done()
+        await approve(console, await next_approval(console), key)
+        assert (await waits).structured_content["state"] == "done"

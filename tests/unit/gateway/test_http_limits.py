@@ -201,3 +201,20 @@ def test_answers_are_not_delayed_by_nagles_algorithm():
     """asyncio switches it off only where a socket says that it is TCP's."""
     with http._listen("127.0.0.1:0") as listening:
         assert listening.proto == socket.IPPROTO_TCP
+
+
+async def test_an_accepted_connection_sends_a_small_answer_at_once(
+    url: str, token: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Else the answer waits for the client's delayed acknowledgement, some 40 ms (Nagle's algorithm)."""
+    accepted: list[asyncio.Transport] = []
+    made = http.Connection.connection_made
+
+    def connection_made(self: http.Connection, transport: asyncio.Transport) -> None:
+        accepted.append(transport)
+        made(self, transport)
+
+    monkeypatch.setattr(http.Connection, "connection_made", connection_made)
+    assert (await begins(url, token)).status_code == 200
+    [transport] = accepted
+    assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

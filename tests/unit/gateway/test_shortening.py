@@ -38,5 +38,5 @@ def test_a_long_list_beside_short_members_keeps_those_and_its_beginning() -> Non
     assert list(cut) == ["total", "processes", "host"]
     kept = len(cut["processes"])
     assert cut["processes"] == processes[:kept]
-    assert left_out == [f"the result.processes: {kept} of 1,000 elements"]
+    assert left_out == [f"result.processes: the first {kept} of 1,000 elements"]
     assert 20 < kept < 30
