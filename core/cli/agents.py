@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from core.cli.answer import Answer
 from core.cli.base import EVERYWHERE, command_set, examples, in_session
-from core.cli.output import as_json, claim_cell, note, say, table, time_cell
+from core.cli.output import Remark, claim_cell, state_cell, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.environment import TOKEN_VARIABLE
@@ -54,22 +55,16 @@ WaitingOption = Annotated[
 def agents_list(context: typer.Context) -> None:
     """List the agents: their limits, who is connected, what they asked for, were given and were denied."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         agents = await session.console.agents.list()
         counted = await session.console.agents.tallies()
         tallies = [counted.get(agent.name, AgentTally()) for agent in agents]
-        if context.obj.json:
-            say(
-                as_json(
-                    [
-                        {**agent.model_dump(mode="json"), "tally": tally.model_dump(mode="json")}
-                        for agent, tally in zip(agents, tallies, strict=True)
-                    ]
-                )
-            )
-        else:
-            rows = [_row(agent, tally) for agent, tally in zip(agents, tallies, strict=True)]
-            say(table(_HEAD, rows))
+        told = [
+            {**agent.model_dump(mode="json"), "tally": tally}
+            for agent, tally in zip(agents, tallies, strict=True)
+        ]
+        rows = [_row(agent, tally) for agent, tally in zip(agents, tallies, strict=True)]
+        return Answer({"agents": told}, [table(_HEAD, rows)])
 
     in_session(context, work)
 
@@ -110,13 +105,10 @@ def agents_show(
 ) -> None:
     """Show the requests of an agent, what was sent for them and the results; revoked agents included."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         page = await session.console.agents.commands(name, limit=limit)
-        if context.obj.json:
-            say(as_json(page.model_dump(mode="json")))
-        else:
-            head = ["At (UTC)", "It says", "What its arguments do", "Device", "Tool", "Answer", "Outcome"]
-            say(table(head, [_command_row(command) for command in page.commands]))
+        head = ["At (UTC)", "It says", "What its arguments do", "Device", "Tool", "Answer", "Outcome"]
+        return Answer(page, [table(head, [_command_row(command) for command in page.commands])])
 
     in_session(context, work)
 
@@ -129,7 +121,7 @@ def _command_row(command: AgentCommand) -> list[object]:
         command.device,
         command.tool,
         f"{command.fate.value.replace('_', ' ')} {f'by {command.by}' if command.by else ''}".strip(),
-        command.verdict.value if command.verdict is not None else "",
+        state_cell(command.verdict) if command.verdict is not None else "",
     ]
 
 
@@ -151,17 +143,14 @@ def agents_add(
     """
     settings = _changed(AgentSettings(), profile, targets, per_minute, waiting)
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         signed = await sign_change(session, unlocking, agent_added(name, settings))
         added = await session.console.agents.add(name, settings, signed)
-        if context.obj.json:
-            say(as_json({"agent": added.agent.model_dump(mode="json"), "token": added.token}))
-            return
-        note(
+        remark = Remark(
             f"{name} may ask for commands on {targets_words(settings.targets)}. Its token is shown only now; "
             f"give it to the program as {TOKEN_VARIABLE}, or in a file (gateway --token-file):"
         )
-        say(added.token)
+        return Answer({"agent": added.agent, "token": added.token}, [remark, added.token])
 
     in_session(context, work)
 
@@ -180,10 +169,10 @@ def agents_set(
 ) -> None:
     """Change an agent's limits. What tightens holds at once; an operator signs the rest."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         settings = _changed(await _settings_of(session, name), profile, targets, per_minute, waiting)
         agent = await _update(session, unlocking, name, settings)
-        say(as_json(agent.model_dump(mode="json")) if context.obj.json else f"The limits of {name} are set.")
+        return Answer(agent, f"The limits of {name} are set.")
 
     in_session(context, work)
 
@@ -192,9 +181,9 @@ def agents_set(
 def agents_pause(context: typer.Context, name: NameArgument) -> None:
     """Refuse what an agent asks for, and hold its runs, until it is resumed."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         agent = await session.console.agents.pause(name)
-        say(as_json(agent.model_dump(mode="json")) if context.obj.json else f"{name} is paused.")
+        return Answer(agent, f"{name} is paused.")
 
     in_session(context, work)
 
@@ -204,10 +193,10 @@ def agents_pause(context: typer.Context, name: NameArgument) -> None:
 def agents_resume(context: typer.Context, name: NameArgument, *, unlocking: KeySource) -> None:
     """Let an agent that was paused or stopped ask again, and its held runs go on. An operator signs this."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         settings = (await _settings_of(session, name)).model_copy(update={"paused": False})
         agent = await _update(session, unlocking, name, settings)
-        say(as_json(agent.model_dump(mode="json")) if context.obj.json else f"{name} may ask again.")
+        return Answer(agent, f"{name} may ask again.")
 
     in_session(context, work)
 
@@ -216,9 +205,9 @@ def agents_resume(context: typer.Context, name: NameArgument, *, unlocking: KeyS
 def agents_stop(context: typer.Context, name: NameArgument) -> None:
     """Pause an agent, cancel its runs, withdraw its requests and end its connections."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         words = await session.console.agents.stop(name)
-        say(as_json({"stopped": name, "note": words}) if context.obj.json else words)
+        return Answer({"stopped": name, "note": words}, words)
 
     in_session(context, work)
 
@@ -238,9 +227,9 @@ async def _settings_of(session: Session, name: str) -> AgentSettings:
 def agents_revoke(context: typer.Context, name: NameArgument) -> None:
     """Make an agent's token worthless, cancel its runs and withdraw its requests."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         await session.console.agents.revoke(name)
-        say(as_json({"revoked": name}) if context.obj.json else f"{name} is revoked.")
+        return Answer({"revoked": name}, f"{name} is revoked.")
 
     in_session(context, work)
 

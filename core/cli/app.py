@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import sys
 from typing import Annotated
 
 import typer
 
+from core.cli.answer import print_answer
 from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption
 from core.cli.command_table import LazyGroup
 from core.cli.completion import prepare_completion
-from core.cli.output import AnswerLost, leave, note, print_error, styled
+from core.cli.output import AnswerLost, leave, note, print_error
 from core.cli.prompt import open_missing_streams
+from core.cli.terminal import styled, write_codes
 from core.environment import TOKEN_VARIABLE, settle
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
@@ -47,9 +48,9 @@ app = typer.Typer(
 
 def _version_asked(context: typer.Context, asked: bool) -> None:
     if asked:
-        from core.cli.version import say_version
+        from core.cli.version import versions
 
-        say_version(bool(context.params.get("json")))
+        asyncio.run(print_answer(versions(), bool(context.params.get("json"))))
         raise typer.Exit
 
 
@@ -125,15 +126,12 @@ def _text(word: str) -> str:
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code. Errors are printed: what happened, then what to do."""
     open_missing_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # For a letter that the terminal cannot show, print its code instead of a traceback.
-            stream.reconfigure(errors="backslashreplace")
+    write_codes()
     json_wanted = "--json" in argv[: argv.index("--") if "--" in argv else None]
     try:
         return _run(argv, json_wanted)
     except AnswerLost as lost:
-        note(f"{styled('Error', 'red', sys.stderr)}: {lost}")
+        note(f"{styled('Error', 'red')}: {lost}")
         return exit_codes.FAULT
 
 

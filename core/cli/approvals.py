@@ -6,6 +6,7 @@ They work over the console API, with an operator key that is unlocked at this te
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,15 +15,16 @@ import typer
 
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
+from core.cli.answer import Answer
 from core.cli.asking import card_of, of_words
 from core.cli.base import EVERYWHERE, command_set, examples, in_session
-from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell, tool_cell
+from core.cli.output import Block, facts, lines, moment, note, one_line, table, time_cell, tool_cell
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, checked, sign_change, signs, unlock
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
-from core.policy.grants import GrantTerms, exact_arguments, scope_words, usual_limits
+from core.policy.grants import Grant, GrantTerms, exact_arguments, scope_words, usual_limits
 from core.service import exit_codes
 from core.service.wishes import operator_added, operator_removed
 from core.statements import check_shown
@@ -32,15 +34,9 @@ _SPAN = re.compile(r"(\d{1,5})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-async def list_waiting(session: Session, json_wanted: bool) -> None:
+async def list_waiting(session: Session) -> Answer:
     """List the requests that wait for an operator."""
     found = await session.console.approvals.list()
-    if json_wanted:
-        say(as_json({"approvals": [one.model_dump(mode="json", by_alias=True) for one in found]}))
-        return
-    if not found:
-        say("Nothing waits for approval.")
-        return
     rows = [
         (
             one.id,
@@ -53,7 +49,8 @@ async def list_waiting(session: Session, json_wanted: bool) -> None:
         )
         for one in found
     ]
-    say(table(("ID", "RISK", "DEVICE", "TOOL", "ASKED BY", "LEFT", "EFFECT"), rows))
+    head = ("ID", "RISK", "DEVICE", "TOOL", "ASKED BY", "LEFT", "EFFECT")
+    return Answer({"approvals": found}, [table(head, rows)] if found else "Nothing waits for approval.")
 
 
 def granted_terms(
@@ -61,8 +58,8 @@ def granted_terms(
 ) -> GrantTerms | None:
     """The terms of a grant given with an approval, each argument exactly as it is; None for approving once.
 
-    `words` are `uses=N` (or `uses=any`) and `until=30m`, `8h`, `7d` or a time in ISO 8601. What they leave
-    open is as narrow as the request's risk wants it (`usual_limits`).
+    `words` are `uses=N` (or `uses=any`) and `until=30m`, `8h`, `7d` or a time in ISO 8601, which is in UTC
+    where it has no offset. What they leave open is as narrow as the request's risk wants it (`usual_limits`).
 
     Raises:
         BadInput: a word is not understood, the time is past, or the request belongs to no run.
@@ -106,10 +103,13 @@ def _moment(text: str) -> datetime:
         moment = now + timedelta(**{_UNITS[span[2]]: int(span[1])})
     else:
         try:
-            moment = datetime.fromisoformat(text).astimezone(UTC)
+            moment = datetime.fromisoformat(text)
+            # As every time that is printed.
+            moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
         except (ValueError, OverflowError) as error:
             raise BadInput(
-                f"until={text} is not a date or time: write 30m, 8h, 7d or 2026-12-24T18:00."
+                f"until={text} is not a date or time: write 30m, 8h, 7d, or 2026-12-24T18:00 in UTC, "
+                "or with an offset as 2026-12-24T18:00+01:00."
             ) from error
     if moment <= now:
         raise BadInput(f"until={text} is over already.")
@@ -122,12 +122,11 @@ async def answer(
     verdict: Literal["approve", "deny"],
     reason: str,
     unlocking: KeySource,
-    json_wanted: bool,
     *,
     digest: str | None = None,
     grant: list[str] | None = None,
     for_run: bool = False,
-) -> None:
+) -> Answer:
     """Answer a request. The request and the terms of its grant are shown in full before they are signed.
 
     Raises:
@@ -150,75 +149,63 @@ async def answer(
         note("To be granted with it:\n" + "\n".join(f"  {one_line(line)}" for line in scope_words(terms)))
         signed = key.sign_grant(terms)
     decided = await console.approvals.decide(statement, signed)
-    if json_wanted:
-        told = decided.model_dump(mode="json")
-        say(as_json({**told, "grant": terms.id} if terms else told))
-        return
     word = "Approved" if decided.state is ApprovalState.APPROVED else decided.state.value.capitalize()
-    say(
-        facts(
-            [
-                (word, decided.id),
-                ("Device", decided.request.device),
-                ("Tool", decided.request.tool_name),
-                ("By", decided.decided_by or " and ".join(decided.approved_by)),
-                ("Approvals", of_words(decided)),
-                ("Grant", terms.id if terms else ""),
-                ("Run", decided.run or ""),
-            ]
-        )
-    )
+    shown = [
+        (word, decided.id),
+        ("Device", decided.request.device),
+        ("Tool", decided.request.tool_name),
+        ("By", decided.decided_by or " and ".join(decided.approved_by)),
+        ("Approvals", of_words(decided)),
+        ("Grant", terms.id if terms else ""),
+        ("Run", decided.run or ""),
+    ]
+    told = decided.model_dump(mode="json")
+    return Answer({**told, "grant": terms.id} if terms else told, [facts(shown)])
 
 
-async def show_request(session: Session, wanted: str, json_wanted: bool) -> int:
-    """Show a request in full, and say if its digest is not that of what is shown; returns the exit code."""
+async def show_request(session: Session, wanted: str) -> Answer:
+    """Show a request in full, and say if its digest is not that of what is shown."""
     found = await session.console.approvals.get(wanted)
-    if json_wanted:
-        say(as_json(found.model_dump(mode="json")))
-    else:
-        say(await card_of(session, found))
+    code = exit_codes.DONE
     try:
         check_shown(found.request)
     except Refused as error:
         note(error.message)
-        return exit_codes.exit_code_of(error.code)
-    return exit_codes.DONE
+        code = exit_codes.exit_code_of(error.code)
+    return Answer(found, lambda: card_of(session, found), code)
 
 
-async def grants(session: Session, everything: bool, json_wanted: bool) -> None:
+async def grants(session: Session, everything: bool) -> Answer:
     """List the grants in force; with `everything`, also those that have ended."""
     found = [one for one in await session.console.approvals.grants() if everything or not one.over]
-    if json_wanted:
-        say(as_json({"grants": [one.model_dump(mode="json") for one in found]}))
-        return
-    if not found:
-        say("No grant holds.")
-        return
+    return Answer({"grants": found}, _grants_text(found) if found else "No grant holds.")
+
+
+def _grants_text(found: list[Grant]) -> Iterator[Block]:
     for one in found:
         uses = f"{one.used} of {one.terms.uses}" if one.terms.uses else str(one.used)
         state = f"revoked by {one.revoked_by}" if one.revoked_at else "over" if one.over else "holds"
-        pairs = [
-            ("Grant", one.terms.id),
-            ("State", state),
-            ("By", one.terms.author),
-            ("Used", uses),
-            ("Last used", moment(one.last_used_at) or "never"),
-        ]
-        say(facts(pairs) + "\n" + "\n".join(f"  {lines(line)}" for line in one.words) + "\n")
+        yield facts(
+            [
+                ("Grant", one.terms.id),
+                ("State", state),
+                ("By", one.terms.author),
+                ("Used", uses),
+                ("Last used", moment(one.last_used_at) or "never"),
+            ]
+        )
+        yield "\n".join(f"  {lines(line)}" for line in one.words) + "\n"
 
 
-async def revoke(session: Session, wanted: str, json_wanted: bool) -> None:
+async def revoke(session: Session, wanted: str) -> Answer:
     """Revoke a grant."""
     found = await session.console.approvals.revoke_grant(wanted)
-    say(as_json(found.model_dump(mode="json")) if json_wanted else f"Revoked: {found.terms.id}.")
+    return Answer(found, f"Revoked: {found.terms.id}.")
 
 
-async def operators(session: Session, json_wanted: bool) -> None:
+async def operators(session: Session) -> Answer:
     """List the operators, who may approve."""
     found = (await session.console.service.state()).operators
-    if json_wanted:
-        say(as_json({"operators": [one.model_dump(mode="json") for one in found]}))
-        return
     rows = [
         (
             one.name,
@@ -228,12 +215,11 @@ async def operators(session: Session, json_wanted: bool) -> None:
         )
         for one in found
     ]
-    say(table(("NAME", "KEY", "PASSPHRASE", "REGISTERED (UTC)"), rows) if found else "No operator yet.")
+    head = ("NAME", "KEY", "PASSPHRASE", "REGISTERED (UTC)")
+    return Answer({"operators": found}, [table(head, rows)] if found else "No operator yet.")
 
 
-async def add_operator(
-    session: Session, name: str, passphrase: str | None, unlocking: KeySource, json_wanted: bool
-) -> None:
+async def add_operator(session: Session, name: str, passphrase: str | None, unlocking: KeySource) -> Answer:
     """Create a key for another operator; a registered operator signs the addition."""
     registered = (await session.console.service.state()).operators
     if any(known.name == name for known in registered):
@@ -246,23 +232,18 @@ async def add_operator(
         delete_operator_key(session.home, name)
         raise
     added = await session.console.approvals.register_operator(key.operator, signed)
-    if json_wanted:
-        say(as_json(added.model_dump(mode="json")))
-    else:
-        protected = "protected by its passphrase" if added.has_passphrase else "without a passphrase"
-        say(f"{added.name} may approve from now on (key …{added.fingerprint}, {protected}).")
+    protected = "protected by its passphrase" if added.has_passphrase else "without a passphrase"
+    return Answer(added, f"{added.name} may approve from now on (key …{added.fingerprint}, {protected}).")
 
 
-async def remove_operator(session: Session, name: str, unlocking: KeySource, json_wanted: bool) -> None:
+async def remove_operator(session: Session, name: str, unlocking: KeySource) -> Answer:
     """Remove an operator, who then cannot decide any more."""
     known = {operator.name: operator for operator in (await session.console.service.state()).operators}
     if name not in known:
         raise BadInput(f"{name} is not an operator of this home.", ErrorCode.NOT_FOUND)
     signed = await sign_change(session, unlocking, operator_removed(known[name]))
     await session.console.approvals.remove_operator(name, signed)
-    say(
-        as_json({"removed": name}) if json_wanted else f"{name} decides nothing any more; their grants ended."
-    )
+    return Answer({"removed": name}, f"{name} decides nothing any more; their grants ended.")
 
 
 commands = command_set()
@@ -288,13 +269,13 @@ RequestArgument = Annotated[str, typer.Argument(metavar="ID")]
 @approvals_app.command("list", epilog=examples("approvals list", "approvals list --json"))
 def approvals_list(context: typer.Context) -> None:
     """List what waits: highest risk first, then oldest."""
-    in_session(context, lambda session: list_waiting(session, context.obj.json))
+    in_session(context, list_waiting)
 
 
 @approvals_app.command("show", epilog=examples("approvals show a-0123", "approvals show a-0123 --json"))
 def approvals_show(context: typer.Context, approval: RequestArgument) -> None:
     """Show one request with everything that would be sent."""
-    in_session(context, lambda session: show_request(session, approval, context.obj.json))
+    in_session(context, lambda session: show_request(session, approval))
 
 
 @approvals_app.command(
@@ -320,7 +301,8 @@ def approvals_approve(
             "--grant",
             metavar="uses=N|until=8h",
             help="And whatever is exactly like it, so often, so long; if not said, 5 times within an hour, "
-            "at high risk once within 15 minutes.",
+            "at high risk once within 15 minutes. A time is in UTC, or has an offset: "
+            "until=2026-12-24T18:00+01:00.",
         ),
     ] = None,
     *,
@@ -339,7 +321,6 @@ def approvals_approve(
             "approve",
             reason,
             unlocking,
-            context.obj.json,
             digest=digest,
             grant=grant or None,
             for_run=for_run,
@@ -360,7 +341,7 @@ def approvals_deny(
     """Deny one request with an operator's signature. The asker receives the reason."""
     in_session(
         context,
-        lambda session: answer(session, approval, "deny", reason, unlocking, context.obj.json, digest=digest),
+        lambda session: answer(session, approval, "deny", reason, unlocking, digest=digest),
     )
 
 
@@ -370,19 +351,19 @@ def grants_list(
     everything: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
 ) -> None:
     """List grants: their scope, how often and when used."""
-    in_session(context, lambda session: grants(session, everything, context.obj.json))
+    in_session(context, lambda session: grants(session, everything))
 
 
 @grants_app.command("revoke", epilog=examples("grants revoke g-0123"))
 def grants_revoke(context: typer.Context, grant: Annotated[str, typer.Argument(metavar="GRANT")]) -> None:
     """Take a grant back: from now on the same asks again."""
-    in_session(context, lambda session: revoke(session, grant, context.obj.json))
+    in_session(context, lambda session: revoke(session, grant))
 
 
 @operators_app.command("list", epilog=examples("operators list", "operators list --json"))
 def operators_list(context: typer.Context) -> None:
     """List the operators of this home."""
-    in_session(context, lambda session: operators(session, context.obj.json))
+    in_session(context, operators)
 
 
 @operators_app.command("add", epilog=examples("operators add anna"))
@@ -404,9 +385,9 @@ def operators_add(
 ) -> None:
     """Make a key for another operator. --operator, who is one already, signs for them."""
 
-    async def add(session: Session) -> None:
+    async def add(session: Session) -> Answer:
         chosen = None if no_passphrase else await _new_passphrase(name, new_passphrase_file)
-        await add_operator(session, name, chosen, unlocking, context.obj.json)
+        return await add_operator(session, name, chosen, unlocking)
 
     in_session(context, add)
 
@@ -420,7 +401,7 @@ def operators_remove(
     unlocking: KeySource,
 ) -> None:
     """Let an operator decide nothing any more; their grants end. An operator signs this."""
-    in_session(context, lambda session: remove_operator(session, name, unlocking, context.obj.json))
+    in_session(context, lambda session: remove_operator(session, name, unlocking))
 
 
 async def _new_passphrase(name: str, file: Path | None) -> str:

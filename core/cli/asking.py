@@ -7,10 +7,17 @@ from typing import Any, Literal
 
 from core.approvals.models import Approval, ApprovalState
 from core.canonical_json import canonical_bytes
-from core.cli.output import SCOPE_NAMES, facts, note, print_error, shown_json, styled
+from core.cli.output import (
+    SCOPE_NAMES,
+    facts,
+    note,
+    print_error,
+    shown_json,
+)
 from core.cli.prompt import TerminalClosed, ask_line
 from core.cli.session import Session
 from core.cli.signing import KeySource, decide, unlock
+from core.cli.terminal import styled
 from core.commitments import commitments_in, readable
 from core.errors import BadInput, QuarterdeckError, Refused
 from core.fleet.models import ToolScope

@@ -12,8 +12,9 @@ import typer
 
 from core.broken_text import fault_words
 from core.cli import entries
-from core.cli.base import EVERYWHERE, command_set, examples, in_session
-from core.cli.output import as_json, error_json, facts, say
+from core.cli.answer import Answer
+from core.cli.base import EVERYWHERE, command_set, examples, finish, in_session
+from core.cli.output import Block, error_json, facts
 from core.cli.session import actor
 from core.cli.signing import KeySource, note_difference, sign_as, signs, unlock_one_of
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, JournalError, ServiceError
@@ -32,8 +33,8 @@ commands.add_typer(app, name="audit")
 LAST = (1 << 63) - 1
 
 
-async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) -> int:
-    """Recompute the whole journal and print the findings; returns exit code 8 when it does not verify.
+async def verify(home: Home, checkpoint: Path | None = None) -> Answer:
+    """Recompute the whole journal; the answer has exit code 8 when it does not verify.
 
     Where a service owns the home, the service does it; else the files are read as they are, unchanged.
     `checkpoint` is a file with a checkpoint that was stored elsewhere, to compare with.
@@ -56,14 +57,11 @@ async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) 
         finally:
             await console.close()
     good = bool(report["ok"])
-    if json_wanted:
-        if not good:
-            message = f"The journal does not verify: {report['problem']}"
-            report["error"] = error_json(ErrorInfo.of(ErrorCode.JOURNAL_CORRUPT, message))
-        say(as_json(report))
-    else:
-        say(_words(report, good))
-    return exit_codes.DONE if good else exit_codes.JOURNAL_BAD
+    if good:
+        return Answer(report, _words(report, good))
+    message = f"The journal does not verify: {report['problem']}"
+    report["error"] = error_json(ErrorInfo.of(ErrorCode.JOURNAL_CORRUPT, message))
+    return Answer(report, _words(report, good), exit_codes.JOURNAL_BAD)
 
 
 def _kept_note(home: Home, path: Path) -> str:
@@ -150,32 +148,29 @@ def _spool_key(path: Path) -> SpoolKey | None:
     return None
 
 
-def _words(report: dict[str, object], good: bool) -> str:
+def _words(report: dict[str, object], good: bool) -> Iterator[Block]:
     entries = f"{report['entries']:,}"
-    head = (
+    yield (
         f"The journal verifies: {entries} entries checked."
         if good
         else f"The journal does not verify: {report['problem']}"
     )
     first_bad = report["first_bad"]
-    return (
-        head
-        + "\n"
-        + facts(
-            [
-                ("First bad entry", "" if first_bad is None else first_bad),
-                ("Entries", entries),
-                ("Blobs", f"{report['blobs']:,}"),
-                ("Checkpoints", f"{report['checkpoints']:,}"),
-                ("Root", report["root"]),
-                ("Took", f"{report['took_s']} s"),
-            ]
-        )
-        + (f"\n\nNewest checkpoint, to be kept elsewhere:\n\n{report['checkpoint']}".rstrip() if good else "")
+    yield facts(
+        [
+            ("First bad entry", "" if first_bad is None else first_bad),
+            ("Entries", entries),
+            ("Blobs", f"{report['blobs']:,}"),
+            ("Checkpoints", f"{report['checkpoints']:,}"),
+            ("Root", report["root"]),
+            ("Took", f"{report['took_s']} s"),
+        ]
     )
+    if good:
+        yield f"\nNewest checkpoint, to be kept elsewhere:\n\n{report['checkpoint']}".rstrip()
 
 
-async def accept_loss(home: Home, unlocking: KeySource, json_wanted: bool) -> None:
+async def accept_loss(home: Home, unlocking: KeySource) -> Answer:
     """Sign that entries which a journal lacks are lost for ever, so that it opens again.
 
     Raises:
@@ -192,10 +187,10 @@ async def accept_loss(home: Home, unlocking: KeySource, json_wanted: bool) -> No
         key = await unlock_one_of(home, wish.operators.list(), unlocking)
         signed = await sign_as(key, wish.proposal)
         seq = await asyncio.to_thread(accepted_loss.accept, home, wish, signed)
-    if json_wanted:
-        say(as_json({"accepted": seq, "lost": [wish.loss.left.size + 1, wish.loss.known.size]}))
-    else:
-        say(f"{wish.loss.words}. Entry {seq:,} says that {key.name} accepted it; the home opens again.")
+    return Answer(
+        {"accepted": seq, "lost": [wish.loss.left.size + 1, wish.loss.known.size]},
+        f"{wish.loss.words}. Entry {seq:,} says that {key.name} accepted it; the home opens again.",
+    )
 
 
 @app.command(
@@ -218,7 +213,7 @@ def audit_verify(
     files cannot reach (quarterdeck audit verify > FILE on another disk): with --checkpoint FILE a later
     verification finds a journal that was rolled back, or started over, as a whole.
     """
-    raise typer.Exit(asyncio.run(verify(context.obj.home, context.obj.json, checkpoint)))
+    finish(context, asyncio.run(verify(context.obj.home, checkpoint)))
 
 
 @app.command("accept-loss", epilog=examples("audit accept-loss", "audit accept-loss --operator anna"))
@@ -230,7 +225,7 @@ def audit_accept_loss(context: typer.Context, *, unlocking: KeySource) -> None:
     service ran, and of which there is no better copy. The journal's next entry names what is lost, for ever.
     Everything that is left must verify.
     """
-    asyncio.run(accept_loss(context.obj.home, unlocking, context.obj.json))
+    finish(context, asyncio.run(accept_loss(context.obj.home, unlocking)))
 
 
 @app.command(
@@ -254,7 +249,7 @@ def audit_find(
 ) -> None:
     """Find entries, newest first, by what they hold; without a query, all."""
     words = " ".join(query or [])
-    in_session(context, lambda session: entries.find(session, words, limit, before, context.obj.json))
+    in_session(context, lambda session: entries.find(session, words, limit, before))
 
 
 @app.command("show", epilog=examples("audit show 983", "audit show 983 --json"))
@@ -266,4 +261,4 @@ def audit_show(
     The proof (RFC 6962) leads from the entry's hash to the root that this home's key has signed. Exit code 8
     when it does not hold.
     """
-    in_session(context, lambda session: entries.entry(session, seq, context.obj.json))
+    in_session(context, lambda session: entries.entry(session, seq))

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.approvals.operator_keys import SHORTEST_PASSPHRASE
-from core.cli.base import CommonOptions, command_set, end_on_signals, examples, in_session
-from core.cli.output import as_json, facts, lines, note, say
+from core.cli.answer import Answer
+from core.cli.base import CommonOptions, command_set, end_on_signals, examples, finish, in_session
+from core.cli.output import Block, facts, lines, note
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session, actor
 from core.cli.signing import KeySource, checked
+from core.cli.terminal import moves_cursor
 from core.errors import BadInput, QuarterdeckError
 from core.home import Home
-from core.service import exit_codes
 from core.service.console import BackupKey, BackupMade, Console, WorkProgressed
 from core.tasks import TaskGroupOwner
 from core.text import sentences
@@ -55,9 +56,9 @@ def backup(
         raise BadInput(f"{path} is there already, and is not overwritten; choose another name.")
     key = asyncio.run(_new_key(passphrase_file))
 
-    async def work(session: Session) -> None:
-        made = await _made(session.console, path, key, context.obj.json)
-        say(as_json(made.model_dump(mode="json")) if context.obj.json else _made_words(made))
+    async def work(session: Session) -> Answer:
+        made = await _made(session.console, path, key)
+        return Answer(made, _made_text(made))
 
     in_session(context, work)
 
@@ -80,13 +81,10 @@ def restore(
     it was restored.
     """
     given: CommonOptions = context.obj
-    restored = asyncio.run(_restored(given.home, _absolute(file), passphrase_file, given.json))
-    if given.json:
-        description = restored.description.model_dump(mode="json", exclude={"salt", "kdf", "cipher", "sums"})
-        say(as_json({"home": str(given.home.path), "entry": restored.entry, "backup": description}))
-    else:
-        say(_restored_words(given.home, restored))
-    raise typer.Exit(exit_codes.DONE)
+    restored = asyncio.run(_restored(given.home, _absolute(file), passphrase_file))
+    description = restored.description.model_dump(mode="json", exclude={"salt", "kdf", "cipher", "sums"})
+    value = {"home": str(given.home.path), "entry": restored.entry, "backup": description}
+    finish(context, Answer(value, _restored_words(given.home, restored)))
 
 
 def _absolute(file: Path) -> Path:
@@ -122,8 +120,8 @@ async def _passphrase(passphrase_file: Path | None, question: str) -> str:
     return checked(await ask_line(question, secret=True))
 
 
-async def _made(console: Console, path: Path, key: BackupKey, json_wanted: bool) -> BackupMade:
-    line = _ProgressLine("Backup", json_wanted)
+async def _made(console: Console, path: Path, key: BackupKey) -> BackupMade:
+    line = _ProgressLine("Backup")
     events = console.events()
 
     async def follow() -> None:
@@ -144,8 +142,8 @@ async def _made(console: Console, path: Path, key: BackupKey, json_wanted: bool)
         line.close()
 
 
-def _made_words(made: BackupMade) -> str:
-    words = facts(
+def _made_text(made: BackupMade) -> list[Block]:
+    told = facts(
         [
             ("Backup", made.path),
             ("Files", f"{made.files:,}"),
@@ -154,14 +152,15 @@ def _made_words(made: BackupMade) -> str:
             ("Left out", ", ".join(made.left_out)),
         ]
     )
-    return (
-        f"{words}\n\nThe keys in it are encrypted: without the passphrase it cannot be restored. The journal"
+    return [
+        told,
+        "\nThe keys in it are encrypted: without the passphrase it cannot be restored. The journal"
         " and its pictures are not: keep the file as you keep the home.\nTo try it: quarterdeck --home NEW"
-        " restore FILE."
-    )
+        " restore FILE.",
+    ]
 
 
-async def _restored(home: Home, path: Path, passphrase_file: Path | None, json_wanted: bool) -> Restored:
+async def _restored(home: Home, path: Path, passphrase_file: Path | None) -> Restored:
     end_on_signals()
     # Imported here: a client starts without the core.
     from core.service.backup import restoring
@@ -169,7 +168,7 @@ async def _restored(home: Home, path: Path, passphrase_file: Path | None, json_w
     from core.service.backup.sealing import key_of
 
     restoring.check_unused(home)
-    line = _ProgressLine("Restore", json_wanted)
+    line = _ProgressLine("Restore")
     with restoring.BackupFile(path) as backup:
         passphrase = await _passphrase(passphrase_file, "Passphrase of the backup: ")
         try:
@@ -199,10 +198,10 @@ def _restored_words(home: Home, restored: Restored) -> str:
 class _ProgressLine:
     """One line on a terminal that says how far it is; nothing where there is no terminal."""
 
-    def __init__(self, what: str, json_wanted: bool) -> None:
+    def __init__(self, what: str) -> None:
         self._what = what
         self._shown = False
-        self._wanted = not json_wanted and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._wanted = sys.stderr.isatty() and moves_cursor()
 
     def show(self, done: int, total: int) -> None:
         """Show how far it is now."""

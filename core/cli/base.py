@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from core.cli.answer import Answer, print_answer
 from core.cli.output import print_error
 from core.cli.session import Session, open_session
 from core.errors import QuarterdeckError
@@ -37,7 +38,7 @@ class CommonOptions:
     token: str = field(default="", repr=False)
 
 
-Work = Callable[[Session], Coroutine[Any, Any, int | None]]
+Work = Callable[[Session], Coroutine[Any, Any, Answer]]
 JsonOption = Annotated[bool, typer.Option("--json", is_eager=True, help="Print JSON for programs.")]
 HomeOption = Annotated[
     str | None,
@@ -73,7 +74,7 @@ def command_set() -> typer.Typer:
 def in_session(
     context: typer.Context, work: Work, wait_for_devices: bool = False, device: str | None = None
 ) -> None:
-    """Run `work` on a console and exit with its code.
+    """Run `work` on a console, print its answer, and exit with its code.
 
     `wait_for_devices` waits for local devices that are starting, and for `device` wherever it runs.
     """
@@ -84,7 +85,9 @@ def in_session(
         code: int | None = None
         try:
             async with open_session(given.home, wait_for_devices, device) as session:
-                code = await work(session) or exit_codes.DONE
+                answer = await work(session)
+                await print_answer(answer, given.json)
+                code = answer.code
         except QuarterdeckError as error:
             if code is None:
                 raise
@@ -94,6 +97,13 @@ def in_session(
         return code
 
     raise typer.Exit(asyncio.run(whole()))
+
+
+def finish(context: typer.Context, answer: Answer) -> NoReturn:
+    """Print the answer of a command that needs no session, and exit with its code."""
+    given: CommonOptions = context.obj
+    asyncio.run(print_answer(answer, given.json))
+    raise typer.Exit(answer.code)
 
 
 def end_on_signals() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from core.batch.models import Run, result_of
+from core.cli.answer import Answer, failure
 from core.cli.arguments import Mistyped, parse_arguments
 from core.cli.base import (
     DeviceArgument,
@@ -18,16 +19,7 @@ from core.cli.base import (
     in_session,
 )
 from core.cli.follow import HowToFollow, follow
-from core.cli.output import (
-    as_json,
-    envelope_json,
-    note,
-    one_line,
-    print_error,
-    print_failure,
-    result_text,
-    say,
-)
+from core.cli.output import envelope_json, note, one_line, result_text
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, identify, signs
@@ -50,14 +42,11 @@ async def call(
     json_wanted: bool,
     unlocking: KeySource,
     saving: Saving | None = None,
-) -> int:
-    """Call a tool, print its result, and return the exit code.
+) -> Answer:
+    """Call a tool; the answer is its result.
 
     A call that is not allowed or not possible also has a result: the dispatcher refuses it and the journal
     records it. Nothing is dispatched only where the device does not exist or the words are no arguments.
-
-    Raises:
-        QuarterdeckError: the call could not be started, and no JSON is wanted.
     """
     try:
         parameters = _arguments(words, await _schema(session, device, tool))
@@ -65,14 +54,12 @@ async def call(
         events = session.console.events()
         run = await session.console.runs.call(device, tool, parameters, timeout)
     except QuarterdeckError as error:
-        if not json_wanted:
-            raise
         # After a lost service it is unknown how far the call came.
         stage = CommandStage.PREPARE if isinstance(error, BadInput | DeviceError) else None
-        say(as_json(envelope_json(refused_envelope(device, tool, error.info, stage))))
-        return exit_codes.exit_code_of(error.code)
+        refused = refused_envelope(device, tool, error.info, stage)
+        return failure(refused, error.info, exit_codes.exit_code_of(error.code))
     ended = await follow(session, run, events, HowToFollow(wait, json_wanted, unlocking), "nothing was sent")
-    return ended if isinstance(ended, int) else await _print_end(session, ended, json_wanted, saving)
+    return ended if isinstance(ended, Answer) else await _ended(session, ended, saving)
 
 
 async def _identify_where_several_approve(
@@ -120,30 +107,34 @@ def _arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
         return parse_arguments(words, schema, lenient=True)
 
 
-async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Saving | None) -> int:
+async def _ended(session: Session, run: Run, saving: Saving | None) -> Answer:
     cell = run.cells[0]
     result = result_of(cell)
     if result is None:
         said = cell.note or run.summary.note or f"The run ended as {run.summary.state.value}."
         error = ErrorInfo.of(ErrorCode.CANCELLED, said)
         ended = cell_envelope(cell).model_copy(update={"error": envelope_error(error, may_repeat=False)})
-        print_failure(ended, error, json_wanted)
-        return exit_codes.TOOL_FAILED
+        return failure(ended, error, exit_codes.TOOL_FAILED)
     code = exit_codes.of_result(result)
     if saving is not None:
         await saving.save(session, [result])
         code = saving.code(code)
     [envelope] = (await session.console.runs.results(run.summary.id)).results
-    if json_wanted:
-        say(as_json(envelope_json(envelope, saving.files if saving else None)))
-    elif code != exit_codes.BAD_INPUT or result.basis is not Basis.NOTHING_SENT:
-        # For words that were not understood, the error alone says everything.
-        say(result_text(result))
-    if result.error is not None and not json_wanted:
-        print_error(result.error, False)
-        for other in envelope.error.alternatives if envelope.error is not None else ():
-            note(one_line(f"Could be called now: {other.tool} on {other.device}. {other.why}"))
-    return code
+    # For words that were not understood, the error alone says everything.
+    said_by_error = code == exit_codes.BAD_INPUT and result.basis is Basis.NOTHING_SENT
+    alternatives = (
+        envelope.error.alternatives if result.error is not None and envelope.error is not None else ()
+    )
+    return Answer(
+        envelope_json(envelope, saving.files if saving else None),
+        () if said_by_error else result_text(result),
+        code,
+        result.error,
+        tuple(
+            one_line(f"Could be called now: {other.tool} on {other.device}. {other.why}")
+            for other in alternatives
+        ),
+    )
 
 
 @commands.command(
@@ -187,7 +178,7 @@ def call_command(
     # An unusable folder is reported before anything is sent.
     saving = Saving.into(save)
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> Answer:
         return await call(
             session,
             device,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
+from core.cli.answer import Answer
 from core.cli.base import examples, in_session
-from core.cli.output import as_json, facts, say, table
+from core.cli.output import Block, facts, table
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.fleet.models import Certificates, DeviceCertificates
@@ -19,28 +21,29 @@ app = typer.Typer(
 )
 
 
-async def show(session: Session, json_wanted: bool) -> None:
+async def show(session: Session) -> Answer:
     """Show the certificates, and which devices accept which."""
-    _say(await session.console.devices.certificates(), json_wanted)
+    return _answer(await session.console.devices.certificates())
 
 
-async def renew(session: Session, unlocking: KeySource, json_wanted: bool) -> None:
+async def renew(session: Session, unlocking: KeySource) -> Answer:
     """Make the next certificate, or announce the one that is there again."""
     devices = session.console.devices
     has_next = (await devices.certificates()).next
     signed = None if has_next else await sign_change(session, unlocking, NEXT_CERTIFICATE)
-    _say(await devices.renew_certificate(signed), json_wanted)
+    return _answer(await devices.renew_certificate(signed))
 
 
-async def switch(session: Session, anyway: bool, json_wanted: bool) -> None:
+async def switch(session: Session, anyway: bool) -> Answer:
     """Show the next certificate from now on."""
-    _say(await session.console.devices.switch_certificate(anyway), json_wanted)
+    return _answer(await session.console.devices.switch_certificate(anyway))
 
 
-def _say(found: Certificates, json_wanted: bool) -> None:
-    if json_wanted:
-        say(as_json(found.model_dump(mode="json")))
-        return
+def _answer(found: Certificates) -> Answer:
+    return Answer(found, _certificates_text(found))
+
+
+def _certificates_text(found: Certificates) -> Iterator[Block]:
     none = "none: this console listens for this computer only"
     shown = [
         ("Certificate", found.present or none),
@@ -48,13 +51,13 @@ def _say(found: Certificates, json_wanted: bool) -> None:
         ("Next", found.next),
         ("Valid until", _day(found.next_until)),
     ]
-    say(facts(shown))
+    yield facts(shown)
     if found.devices:
-        say()
+        yield ""
         rows = [(row.device, *_accepts(row, found)) for row in found.devices]
-        say(table(("DEVICE", "ACCEPTS", "WHY NOT THE NEXT"), rows))
+        yield table(("DEVICE", "ACCEPTS", "WHY NOT THE NEXT"), rows)
     if found.next:
-        say("\nOnce the devices accept the next: quarterdeck devices certificate switch")
+        yield "\nOnce the devices accept the next: quarterdeck devices certificate switch"
 
 
 def _day(stamp: str) -> str:
@@ -73,7 +76,7 @@ def _accepts(row: DeviceCertificates, found: Certificates) -> tuple[str, str]:
 def certificate(context: typer.Context) -> None:
     """Show by which certificate devices know this console; or renew it."""
     if context.invoked_subcommand is None:
-        in_session(context, lambda session: show(session, context.obj.json), wait_for_devices=True)
+        in_session(context, show, wait_for_devices=True)
 
 
 @app.command("renew", epilog=examples("devices certificate renew"))
@@ -83,7 +86,7 @@ def certificate_renew(context: typer.Context, *, unlocking: KeySource) -> None:
 
     Connected devices are told now, others when they connect. Nothing else changes until the switch.
     """
-    in_session(context, lambda session: renew(session, unlocking, context.obj.json))
+    in_session(context, lambda session: renew(session, unlocking))
 
 
 @app.command("switch", epilog=examples("devices certificate switch"))
@@ -97,4 +100,4 @@ def certificate_switch(
 
     Refused, with their names, while devices have not taken it.
     """
-    in_session(context, lambda session: switch(session, anyway, context.obj.json))
+    in_session(context, lambda session: switch(session, anyway))

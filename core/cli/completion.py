@@ -12,8 +12,8 @@ from typer.completion import (  # type: ignore[attr-defined]  # has both, withou
     get_completion_script,
 )
 
-from core.cli.base import command_set, examples
-from core.cli.output import as_json, say
+from core.cli.answer import Answer
+from core.cli.base import command_set, examples, finish
 
 # Set by the script in the environment of the program that it asks.
 VARIABLE = "_QUARTERDECK_COMPLETE"
@@ -40,7 +40,7 @@ def completion(
     compinit. fish: quarterdeck completion fish > ~/.config/fish/completions/quarterdeck.fish
     """
     script = get_completion_script(prog_name="quarterdeck", complete_var=VARIABLE, shell=shell.value)
-    say(as_json({"shell": shell.value, "script": script}) if context.obj.json else script)
+    finish(context, Answer({"shell": shell.value, "script": script}, script))
 
 
 def prepare_completion() -> None:

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from core.cli.answer import Answer
 from core.cli.base import EVERYWHERE, command_set, examples, in_session
-from core.cli.output import as_json, facts, lines, note, one_line, say, shown_json, styled, table, tool_cell
+from core.cli.output import facts, lines, note, one_line, shown_json, table, tool_cell
 from core.cli.session import Session, tool_of
 from core.cli.signing import KeySource, sign_change, signs
+from core.cli.terminal import styled
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.models.tools import Tool, changed_facts
 from core.service.console import ContractChange
@@ -33,18 +35,18 @@ ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
 @app.command("list", epilog=examples("contracts list", "contracts list --json"))
 def list_blocked(context: typer.Context) -> None:
     """List the tools that are blocked until an operator has reviewed them, and what changed of each."""
-    in_session(context, lambda session: _list(session, context.obj.json), wait_for_devices=True)
+    in_session(context, list_changed, wait_for_devices=True)
 
 
 @app.command("show", epilog=examples("contracts show lab-1 create_branch"))
 def show(context: typer.Context, device: DeviceArgument, tool: ToolArgument) -> None:
     """Show what changed of one tool, as a difference. Nothing is trusted."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         found = await tool_of(session, device, tool)
-        _say_change(
-            found, await session.console.devices.tool_change(device, found.tool_key), context.obj.json
-        )
+        change = await session.console.devices.tool_change(device, found.tool_key)
+        text = change_text(found, change) if found.changed else _as_trusted(found)
+        return Answer(_as_json(found, change), text)
 
     in_session(context, work, wait_for_devices=True, device=device)
 
@@ -75,13 +77,14 @@ def review(
     """Show what changed of one tool and trust it as it is now. An operator signs this."""
     in_session(
         context,
-        lambda session: _review(session, device, tool, digest, unlocking, context.obj.json),
+        lambda session: _review(session, device, tool, digest, unlocking),
         wait_for_devices=True,
         device=device,
     )
 
 
-async def _list(session: Session, json_wanted: bool) -> None:
+async def list_changed(session: Session) -> Answer:
+    """List the tools that are not what was trusted."""
     found: list[tuple[Tool, ContractChange]] = []
     for device in (await session.console.service.state()).devices:
         if not device.changed_tools:
@@ -95,17 +98,15 @@ async def _list(session: Session, json_wanted: bool) -> None:
         except (BadInput, DeviceError) as error:
             # The device was lost, or no longer lists the tool; the other devices are still worth showing.
             note(f"{one_line(device.name)}: {one_line(error.message)}")
-    if json_wanted:
-        say(as_json({"contracts": [_as_json(tool, change) for tool, change in found]}))
-        return
-    if not found:
-        say("No tool is blocked.")
-        return
     rows = [
         (tool.device, tool_cell(tool.tool_name), ", ".join(change.changed) or "not known", tool.change)
         for tool, change in found
     ]
-    say(table(("DEVICE", "TOOL", "CHANGED", "WHY IT IS BLOCKED"), rows))
+    head = ("DEVICE", "TOOL", "CHANGED", "WHY IT IS BLOCKED")
+    return Answer(
+        {"contracts": [_as_json(tool, change) for tool, change in found]},
+        [table(head, rows)] if found else "No tool is blocked.",
+    )
 
 
 async def _review(
@@ -114,8 +115,7 @@ async def _review(
     wanted: str,
     digest: str | None,
     unlocking: KeySource,
-    json_wanted: bool,
-) -> None:
+) -> Answer:
     tool = await tool_of(session, device, wanted)
     if digest is not None and digest != tool.contract.digest:
         raise Refused(
@@ -123,28 +123,20 @@ async def _review(
             ErrorCode.CONTRACT_CHANGED,
         )
     if not tool.changed:
-        if json_wanted:
-            say(as_json({"device": device, "tool_key": tool.tool_key, "trusted": True, "changed": []}))
-        else:
-            say(f"{one_line(tool.tool_name)} on {device} is as it was trusted.")
-        return
+        told = {"device": device, "tool_key": tool.tool_key, "trusted": True, "changed": []}
+        return Answer(told, _as_trusted(tool))
     change = await session.console.devices.tool_change(device, tool.tool_key)
     wish = contract_change(tool)
     signed = await sign_change(session, unlocking, wish, shown=change_text(tool, change))
     trusted = await session.console.devices.review_tool(device, tool.tool_key, tool.contract.digest, signed)
-    if json_wanted:
-        say(as_json({**_as_json(tool, change), "trusted": not trusted.changed}))
-    else:
-        say(f"{one_line(tool.tool_name)} on {device} is trusted as it is now.")
+    return Answer(
+        {**_as_json(tool, change), "trusted": not trusted.changed},
+        f"{one_line(tool.tool_name)} on {device} is trusted as it is now.",
+    )
 
 
-def _say_change(tool: Tool, change: ContractChange, json_wanted: bool) -> None:
-    if json_wanted:
-        say(as_json(_as_json(tool, change)))
-    elif not tool.changed:
-        say(f"{one_line(tool.tool_name)} on {tool.device} is as it was trusted.")
-    else:
-        say(change_text(tool, change))
+def _as_trusted(tool: Tool) -> str:
+    return f"{one_line(tool.tool_name)} on {tool.device} is as it was trusted."
 
 
 def _as_json(tool: Tool, change: ContractChange) -> dict[str, Any]:
@@ -182,7 +174,7 @@ def change_text(tool: Tool, change: ContractChange) -> str:
             ("Digest", tool.contract.digest),
         ]
     )
-    return "\n".join([head, *map(_coloured, difference(change))])
+    return "\n".join([str(head), *map(_coloured, difference(change))])
 
 
 def difference(change: ContractChange) -> list[str]:

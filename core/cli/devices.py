@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from core.cli import certificates
+from core.cli.answer import Answer
 from core.cli.base import command_set, examples, in_session
 from core.cli.output import (
     MOST_REASON,
-    as_json,
+    Block,
     claim_cell,
     facts,
     moment,
     note,
     one_line,
-    say,
+    state_cell,
     table,
     time_cell,
 )
@@ -26,22 +28,19 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode
 from core.fleet.advertised import advertised, check_host
-from core.fleet.models import CheckState, DeviceDetails, DeviceSettings
+from core.fleet.models import CheckState, DeviceDetails, DeviceSettings, Pairing
 from core.models.devices import Device
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
 
 
-async def list_devices(session: Session, json_wanted: bool) -> None:
+async def list_devices(session: Session) -> Answer:
     """List every device with its health."""
     found = (await session.console.service.state()).devices
-    if json_wanted:
-        say(as_json({"devices": [one.model_dump(mode="json", by_alias=True) for one in found]}))
-        return
     rows = [
         (
             one.name,
-            one.health.value,
+            state_cell(one.health),
             one.tool_count,
             claim_cell(one.system or one.platform),
             " ".join(one.tags),
@@ -49,7 +48,7 @@ async def list_devices(session: Session, json_wanted: bool) -> None:
         )
         for one in found
     ]
-    say(table(("NAME", "HEALTH", "TOOLS", "SYSTEM", "TAGS", "WHY"), rows))
+    return Answer({"devices": found}, [table(("NAME", "HEALTH", "TOOLS", "SYSTEM", "TAGS", "WHY"), rows)])
 
 
 async def make_pairing(
@@ -58,9 +57,8 @@ async def make_pairing(
     settings: DeviceSettings,
     line: str | None,
     unlocking: KeySource,
-    json_wanted: bool,
     advertise: str | None = None,
-) -> None:
+) -> Answer:
     """Pair a device that dials in, or a listening device by the `line` that it printed.
 
     `advertise` is the host that a device that dials in is told to dial.
@@ -74,152 +72,141 @@ async def make_pairing(
     if line is not None:
         signed = await sign_change(session, unlocking, wish, line)
         device = await session.console.devices.pair_listening(name, line, settings, signed)
-        _say_device(device, json_wanted, "Paired; this console dials it from now on")
+        answer = _changed(device, "Paired; this console dials it from now on")
     else:
         signed = await sign_change(session, unlocking, wish)
         pairing = await session.console.devices.pair(name, settings, signed)
         if advertise is not None:
             pairing = advertised(pairing, advertise)
-        if json_wanted:
-            say(as_json(pairing.model_dump(mode="json")))
-        else:
-            say(
-                facts(
-                    [
-                        ("Paired", pairing.name),
-                        ("Address", pairing.url),
-                        ("Certificate", pairing.fingerprint or "none: the link stays on this computer"),
-                    ]
-                )
-            )
-            # Read from standard input, the line is in no process list or shell history, unlike an argument.
-            say("\nRun quarterdeck-device --pair - on the device and paste this line there.")
-            say("It is shown once; a program that has it passes for the device:\n")
-            say(pairing.string)
-            say("\nThen start quarterdeck-device there.")
-            say("\nA stock UFO client takes this address as its server instead:\n")
-            say(pairing.stock_url)
+        answer = Answer(pairing, _pairing_text(pairing))
     if session.hosted:
         note("No service is running for this home: quarterdeck service start, so that devices can connect.")
+    return answer
 
 
-async def details(session: Session, name: str, json_wanted: bool) -> None:
+def _pairing_text(pairing: Pairing) -> Iterator[Block]:
+    yield facts(
+        [
+            ("Paired", pairing.name),
+            ("Address", pairing.url),
+            ("Certificate", pairing.fingerprint or "none: the link stays on this computer"),
+        ]
+    )
+    # Read from standard input, the line is in no process list or shell history, unlike an argument.
+    yield "\nRun quarterdeck-device --pair - on the device and paste this line there."
+    yield "It is shown once; a program that has it passes for the device:\n"
+    yield pairing.string
+    yield "\nThen start quarterdeck-device there."
+    yield "\nA stock UFO client takes this address as its server instead:\n"
+    yield pairing.stock_url
+
+
+async def details(session: Session, name: str) -> Answer:
     """Show a device with its history."""
     found = await session.console.devices.details(name)
-    if json_wanted:
-        say(as_json(found.model_dump(mode="json")))
-        return
+    return Answer(found, _details_text(found))
+
+
+def _details_text(found: DeviceDetails) -> Iterator[Block]:
     device = found.device
-    say(
-        facts(
-            [
-                ("Device", device.name),
-                ("Health", device.health.value),
-                ("Since", moment(device.since)),
-                ("Why", device.reason),
-                ("Last heard", moment(device.last_heard)),
-                ("Tags", " ".join(device.tags)),
-                ("Production", "yes" if device.production else "no"),
-                ("Signatures", f"{device.approvers} for each action" if device.requires_approval else ""),
-                ("Client", device.client),
-                ("System", device.system or device.platform),
-                ("Host", device.machine.host),
-                ("Machine", _machine(device)),
-                ("Another", _other_machine(device)),
-                ("Address", device.address),
-                ("Encrypted", "yes" if device.secure else ""),
-                ("Certificate", found.fingerprint),
-                ("Paired with", _accepted(found)),
-                ("Paired", moment(found.paired_at) or ("" if device.direction == "local" else "no")),
-                ("Agent", device.agent),
-                ("Extensions", ", ".join(device.features)),
-                ("Roots", ", ".join(device.roots)),
-                ("Clock", _clock(device)),
-                ("Tools", device.tool_count),
-                ("Refused", device.refused or ""),
-            ]
-        )
+    yield facts(
+        [
+            ("Device", device.name),
+            ("Health", state_cell(device.health)),
+            ("Since", moment(device.since)),
+            ("Why", device.reason),
+            ("Last heard", moment(device.last_heard)),
+            ("Tags", " ".join(device.tags)),
+            ("Production", "yes" if device.production else "no"),
+            ("Signatures", f"{device.approvers} for each action" if device.requires_approval else ""),
+            ("Client", device.client),
+            ("System", device.system or device.platform),
+            ("Host", device.machine.host),
+            ("Machine", _machine(device)),
+            ("Another", _other_machine(device)),
+            ("Address", device.address),
+            ("Encrypted", "yes" if device.secure else ""),
+            ("Certificate", found.fingerprint),
+            ("Paired with", _accepted(found)),
+            ("Paired", moment(found.paired_at) or ("" if device.direction == "local" else "no")),
+            ("Agent", device.agent),
+            ("Extensions", ", ".join(device.features)),
+            ("Roots", ", ".join(device.roots)),
+            ("Clock", _clock(device)),
+            ("Tools", device.tool_count),
+            ("Refused", device.refused or ""),
+        ]
     )
     if device.unavailable:
-        say()
+        yield ""
         missing = [(claim_cell(row.tool), row.reason, row.how_to_fix) for row in device.unavailable]
-        say(table(("NOT OFFERED", "WHY", "HOW TO GET IT"), missing))
+        yield table(("NOT OFFERED", "WHY", "HOW TO GET IT"), missing)
     if found.history:
-        say()
-        say(
-            table(
-                ("WHEN (UTC)", "HEALTH", "WHY"),
-                [(time_cell(h.at), h.health.value, h.reason) for h in found.history],
-            )
+        yield ""
+        yield table(
+            ("WHEN (UTC)", "HEALTH", "WHY"),
+            [(time_cell(h.at), state_cell(h.health), h.reason) for h in found.history],
         )
     if found.refusals:
-        say()
+        yield ""
         rows = [(time_cell(one.at), one.peer, one.count, one.reason) for one in found.refusals]
-        say(table(("REFUSED (UTC)", "FROM", "TIMES", "WHY"), rows))
+        yield table(("REFUSED (UTC)", "FROM", "TIMES", "WHY"), rows)
 
 
-async def change(
-    session: Session, name: str, settings: DeviceSettings, unlocking: KeySource, json_wanted: bool
-) -> None:
+async def change(session: Session, name: str, settings: DeviceSettings, unlocking: KeySource) -> Answer:
     """Change the given settings of a device."""
     signed = await sign_change(session, unlocking, device_change(name, settings))
-    _say_device(await session.console.devices.update(name, settings, signed), json_wanted, "Changed")
+    return _changed(await session.console.devices.update(name, settings, signed), "Changed")
 
 
-async def accept(session: Session, name: str, unlocking: KeySource, json_wanted: bool) -> None:
+async def accept(session: Session, name: str, unlocking: KeySource) -> Answer:
     """Let the machine that is held take a device's place."""
     other = (await session.console.devices.details(name)).device.other_machine
     if other is None:
         raise BadInput(f"No other machine shows the pairing of {name} now.", ErrorCode.NOT_FOUND)
     signed = await sign_change(session, unlocking, machine_change(name, other))
     device = await session.console.devices.accept_machine(name, other.identity, signed)
-    _say_device(device, json_wanted, "Accepted; it is let in when it dials in again")
+    return _changed(device, "Accepted; it is let in when it dials in again")
 
 
-async def revoke(session: Session, name: str, json_wanted: bool) -> None:
+async def revoke(session: Session, name: str) -> Answer:
     """Revoke a device."""
-    _say_device(await session.console.devices.revoke(name), json_wanted, "Revoked")
+    return _changed(await session.console.devices.revoke(name), "Revoked")
 
 
-async def forget(session: Session, name: str, json_wanted: bool) -> None:
+async def forget(session: Session, name: str) -> Answer:
     """Forget a device."""
     await session.console.devices.forget(name)
-    say(as_json({"forgotten": name}) if json_wanted else f"Forgotten: {one_line(name)}.")
+    return Answer({"forgotten": name}, f"Forgotten: {one_line(name)}.")
 
 
-async def reconnect(session: Session, name: str, json_wanted: bool) -> None:
+async def reconnect(session: Session, name: str) -> Answer:
     """Dial a device now, or list its tools again."""
-    _say_device(await session.console.devices.reconnect(name), json_wanted, "Asked")
+    return _changed(await session.console.devices.reconnect(name), "Asked")
 
 
-async def doctor(session: Session, name: str, json_wanted: bool) -> int:
-    """Print every check; the exit code says whether one failed."""
+async def doctor(session: Session, name: str) -> Answer:
+    """Run every check; the exit code says whether one failed."""
     checks = await session.console.devices.diagnose(name)
-    if json_wanted:
-        say(as_json({"checks": [one.model_dump(mode="json") for one in checks]}))
-    else:
-        rows = [(one.name, one.state.value, one.found) for one in checks]
-        say(table(("CHECK", "STATE", "FOUND"), rows))
-        for one in checks:
-            if one.next:
-                say(f"\n{one.name}: {one_line(one.next)}")
+    rows = [(one.name, state_cell(one.state), one.found) for one in checks]
+    advice = [f"\n{one.name}: {one_line(one.next)}" for one in checks if one.next]
     wrong = any(one.state is CheckState.FAILED for one in checks)
-    return exit_codes.DEVICE_OFFLINE if wrong else exit_codes.DONE
+    return Answer(
+        {"checks": checks},
+        [table(("CHECK", "STATE", "FOUND"), rows), *advice],
+        exit_codes.DEVICE_OFFLINE if wrong else exit_codes.DONE,
+    )
 
 
-async def refused(session: Session, json_wanted: bool) -> None:
+async def refused(session: Session) -> Answer:
     """List the rejected connections."""
     found = await session.console.devices.rejected_connections()
-    if json_wanted:
-        say(as_json({"refusals": [one.model_dump(mode="json") for one in found]}))
-    elif not found:
-        say("No attempt was refused.")
-    else:
-        rows = [(time_cell(one.at), one.peer, one.name, one.count, one.reason) for one in found]
-        say(table(("LAST (UTC)", "FROM", "NAME", "TIMES", "WHY"), rows))
+    rows = [(time_cell(one.at), one.peer, one.name, one.count, one.reason) for one in found]
+    head = ("LAST (UTC)", "FROM", "NAME", "TIMES", "WHY")
+    return Answer({"refusals": found}, [table(head, rows)] if found else "No attempt was refused.")
 
 
-async def listen(session: Session, address: str | None, unlocking: KeySource, json_wanted: bool) -> None:
+async def listen(session: Session, address: str | None, unlocking: KeySource) -> Answer:
     """Show where devices dial in; with `address`, listen there from now on."""
     console = session.console
     if address:
@@ -227,38 +214,26 @@ async def listen(session: Session, address: str | None, unlocking: KeySource, js
         found = await console.devices.listen(address, signed)
     else:
         found = await console.devices.listening()
-    if json_wanted:
-        say(as_json(found.model_dump(mode="json")))
-        return
-    say(
-        facts(
-            [
-                ("Address", found.address),
-                ("URL", found.url),
-                ("Certificate", found.fingerprint),
-                ("Problem", found.problem),
-                ("Warning", found.warning),
-                ("Refused", found.refused),
-            ]
-        )
-    )
+    shown = [
+        ("Address", found.address),
+        ("URL", found.url),
+        ("Certificate", found.fingerprint),
+        ("Problem", found.problem),
+        ("Warning", found.warning),
+        ("Refused", found.refused),
+    ]
+    return Answer(found, [facts(shown)])
 
 
-def _say_device(device: Device, json_wanted: bool, word: str) -> None:
-    if json_wanted:
-        say(as_json(device.model_dump(mode="json")))
-        return
-    say(
-        facts(
-            [
-                (word, device.name),
-                ("Health", device.health.value),
-                ("Why", device.reason),
-                ("Tags", " ".join(device.tags)),
-                ("Production", "yes" if device.production else "no"),
-            ]
-        )
-    )
+def _changed(device: Device, word: str) -> Answer:
+    shown = [
+        (word, device.name),
+        ("Health", state_cell(device.health)),
+        ("Why", device.reason),
+        ("Tags", " ".join(device.tags)),
+        ("Production", "yes" if device.production else "no"),
+    ]
+    return Answer(device, [facts(shown)])
 
 
 def _machine(device: Device) -> str:
@@ -312,7 +287,7 @@ AgentOption = Annotated[
 def devices(context: typer.Context) -> None:
     """List the devices and their health; or see to one of them."""
     if context.invoked_subcommand is None:
-        in_session(context, lambda session: list_devices(session, context.obj.json), wait_for_devices=True)
+        in_session(context, list_devices, wait_for_devices=True)
 
 
 @commands.command(
@@ -354,7 +329,7 @@ def pair(
     line = _pasted() if string == "-" else string
     in_session(
         context,
-        lambda session: make_pairing(session, name, settings, line, unlocking, context.obj.json, advertise),
+        lambda session: make_pairing(session, name, settings, line, unlocking, advertise),
     )
 
 
@@ -371,7 +346,7 @@ def _pasted() -> str:
 @app.command("show", epilog=examples("devices show lab-1", "devices show lab-1 --json"))
 def devices_show(context: typer.Context, name: NameArgument) -> None:
     """Show one device: its health over time, refused attempts."""
-    in_session(context, lambda session: details(session, name, context.obj.json))
+    in_session(context, lambda session: details(session, name))
 
 
 @app.command("set", epilog=examples("devices set lab-1 --tag lab --production"))
@@ -389,7 +364,7 @@ def devices_set(
     settings = _settings(tag, production, agent)
     if settings == DeviceSettings():
         raise BadInput("Nothing is to be set: give --tag, --production, --no-production or --agent.")
-    in_session(context, lambda session: change(session, name, settings, unlocking, context.obj.json))
+    in_session(context, lambda session: change(session, name, settings, unlocking))
 
 
 @app.command("accept", epilog=examples("devices accept lab-1"))
@@ -399,37 +374,37 @@ def devices_accept(context: typer.Context, name: NameArgument, *, unlocking: Key
 
     What waits for the device is withdrawn; the machine that it was is not let in any more.
     """
-    in_session(context, lambda session: accept(session, name, unlocking, context.obj.json))
+    in_session(context, lambda session: accept(session, name, unlocking))
 
 
 @app.command("revoke", epilog=examples("devices revoke lab-1"))
 def devices_revoke(context: typer.Context, name: NameArgument) -> None:
     """Make a device's token worthless and end its link. It stays on the list."""
-    in_session(context, lambda session: revoke(session, name, context.obj.json))
+    in_session(context, lambda session: revoke(session, name))
 
 
 @app.command("forget", epilog=examples("devices forget lab-1"))
 def devices_forget(context: typer.Context, name: NameArgument) -> None:
     """Revoke a device and take it off the list. What it did stays in the journal."""
-    in_session(context, lambda session: forget(session, name, context.obj.json))
+    in_session(context, lambda session: forget(session, name))
 
 
 @app.command("reconnect", epilog=examples("devices reconnect lab-1"))
 def devices_reconnect(context: typer.Context, name: NameArgument) -> None:
     """Dial a device now, or list the tools of a connected one again."""
-    in_session(context, lambda session: reconnect(session, name, context.obj.json))
+    in_session(context, lambda session: reconnect(session, name))
 
 
 @app.command("doctor", epilog=examples("devices doctor lab-1", "devices doctor lab-1 --json"))
 def devices_doctor(context: typer.Context, name: NameArgument) -> None:
     """Look for why a device cannot be reached. Exit code 5 when something is wrong."""
-    in_session(context, lambda session: doctor(session, name, context.obj.json))
+    in_session(context, lambda session: doctor(session, name))
 
 
 @app.command("refused", epilog=examples("devices refused", "devices refused --json"))
 def devices_refused(context: typer.Context) -> None:
     """List refused attempts to connect, newest first."""
-    in_session(context, lambda session: refused(session, context.obj.json))
+    in_session(context, refused)
 
 
 @app.command("listen", epilog=examples("devices listen 127.0.0.1:5005"))
@@ -441,7 +416,7 @@ def devices_listen(
     unlocking: KeySource,
 ) -> None:
     """Say where devices dial in. With HOST:PORT, listen there from now on."""
-    in_session(context, lambda session: listen(session, address, unlocking, context.obj.json))
+    in_session(context, lambda session: listen(session, address, unlocking))
 
 
 def _settings(tags: list[str] | None, production: bool | None, agent: str | None) -> DeviceSettings:

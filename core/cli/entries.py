@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from core.audit.checkpoint import load_public_key
 from core.audit.entries import Entry
+from core.cli.answer import Answer
 from core.cli.output import (
-    as_json,
+    Block,
+    Cell,
     error_json,
     facts,
     lines,
-    print_error,
-    say,
     shown_json,
     table,
     time_cell,
     tool_cell,
 )
 from core.cli.session import Session
+from core.cli.terminal import STATE_STYLES
 from core.errors import ErrorCode, ErrorInfo
 from core.service import exit_codes
-from core.service.console import Proof
+from core.service.console import EntryPage, Proof
 from core.service.proof_check import VERIFY_ALL, Finding, check_proof, steps_of
 
 
-async def find(session: Session, query: str, limit: int, before: int | None, json_wanted: bool) -> None:
+async def find(session: Session, query: str, limit: int, before: int | None) -> Answer:
     """List the journal entries that match a query, newest first."""
     page = await session.console.journal.entries(query, before, limit)
-    if json_wanted:
-        say(as_json(page.model_dump(mode="json")))
-        return
+    return Answer(page, _page_text(page))
+
+
+def _page_text(page: EntryPage) -> Iterator[Block]:
     rows = [
         (
             one.seq,
@@ -39,22 +42,22 @@ async def find(session: Session, query: str, limit: int, before: int | None, jso
             one.actor,
             one.device or "",
             tool_cell(one.tool),
-            _how(one),
+            Cell(_how(one), STATE_STYLES.get(one.verdict or "", "")),
         )
         for one in page.entries
     ]
-    say(table(("SEQ", "TIME (UTC)", "WHAT", "WHO", "DEVICE", "TOOL", "HOW"), rows))
+    yield table(("SEQ", "TIME (UTC)", "WHAT", "WHO", "DEVICE", "TOOL", "HOW"), rows)
     some = "" if page.total_exact else "at least "
-    say(f"\n{len(page.entries)} of {some}{page.total} entries.")
+    yield f"\n{len(page.entries)} of {some}{page.total} entries."
     if page.more:
-        say(f"For older ones: --before {page.entries[-1].seq}")
+        yield f"For older ones: --before {page.entries[-1].seq}"
 
 
 def _how(entry: Entry) -> str:
     return " ".join(filter(None, (entry.status, entry.verdict)))
 
 
-async def entry(session: Session, seq: int, json_wanted: bool) -> int:
+async def entry(session: Session, seq: int) -> Answer:
     """Show a journal entry in full, and check the proof that the journal's signed head covers it.
 
     The check uses the key in this home's own folder, not the key that came with the proof.
@@ -65,31 +68,24 @@ async def entry(session: Session, seq: int, json_wanted: bool) -> int:
     kept = await asyncio.to_thread(_journal_key, session)
     if finding.ok and kept != proof.public_key:
         finding = Finding(False, "The proof is signed with another key than this home's.", VERIFY_ALL)
-    code = exit_codes.DONE if finding.ok else exit_codes.JOURNAL_BAD
+    told = found.model_dump(mode="json")
+    text = [shown_json(told), "", *_proof_text(proof, finding)]
+    value = {**told, "proof": {**proof.model_dump(mode="json"), "holds": finding.ok}}
+    if finding.ok:
+        return Answer(value, text)
     error = ErrorInfo(
         code=ErrorCode.JOURNAL_CORRUPT,
         message=f"The proof of entry {seq} does not hold: {finding.words}",
         next=finding.what_now,
     )
-    if json_wanted:
-        told = {
-            **found.model_dump(mode="json"),
-            "proof": {**proof.model_dump(mode="json"), "holds": finding.ok},
-        }
-        say(as_json(told if finding.ok else {**told, "error": error_json(error)}))
-        return code
-    say(shown_json(found.model_dump(mode="json")))
-    say(f"\n{_proof_text(proof, finding)}")
-    if not finding.ok:
-        print_error(error, False)
-    return code
+    return Answer({**value, "error": error_json(error)}, text, exit_codes.JOURNAL_BAD, error)
 
 
 def _journal_key(session: Session) -> str:
     return load_public_key(session.home.keys / "journal.pub").public_bytes_raw().hex()
 
 
-def _proof_text(proof: Proof, finding: Finding) -> str:
+def _proof_text(proof: Proof, finding: Finding) -> list[Block]:
     """The path from the entry's hash to the signed root, and the outcome of the check."""
     head = facts(
         [
@@ -99,4 +95,5 @@ def _proof_text(proof: Proof, finding: Finding) -> str:
             ("Root", f"{proof.root} over {proof.size:,} entries"),
         ]
     )
-    return f"{head}\n\nThe head, signed by this home's journal:\n\n{lines(proof.checkpoint).rstrip()}"
+    signed = lines(proof.checkpoint).rstrip()
+    return [head, "", "The head, signed by this home's journal:", "", signed]

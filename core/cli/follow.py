@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from core.aip.messages import ResultStatus
 from core.batch.models import Cell, CellState, Run, RunSummary
+from core.cli.answer import Answer, failure
 from core.cli.asking import ask_here
-from core.cli.output import note, print_failure
+from core.cli.output import note
 from core.cli.prompt import TerminalClosed, is_terminal
 from core.cli.run_display import Display, display_for
 from core.cli.session import Session
@@ -29,7 +30,10 @@ CellKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class HowToFollow:
-    """`wait`: seconds to wait for an approval where this is not a terminal."""
+    """`wait`: seconds to wait for an approval where this is not a terminal.
+
+    With `json_wanted`, what commands print goes to standard error, because standard output is the answer's.
+    """
 
     wait: float
     json_wanted: bool
@@ -38,11 +42,10 @@ class HowToFollow:
 
 async def follow(
     session: Session, run: Run, events: AsyncIterator[Event], how: HowToFollow, nothing_more: str = ""
-) -> Run | int:
+) -> Run | Answer:
     """Follow a run, whose `events` have been subscribed to before it started, and close them.
 
-    Returns the run as it ended; or the exit code, after the error has been printed, where it goes on or what
-    became of it is not known.
+    Returns the run as it ended; or the answer, where it goes on or what became of it is not known.
 
     Raises:
         Refused: the terminal was closed instead of an answer; the run was cancelled.
@@ -65,7 +68,7 @@ async def follow(
     except ServiceError as error:
         if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
             raise
-        return await _after_the_service(session, run, how.json_wanted)
+        return await _after_the_service(session, run)
     finally:
         display.close()
         if close := getattr(events, "aclose", None):
@@ -89,7 +92,7 @@ class _Following:
     def __post_init__(self) -> None:
         self._take(self.run)
 
-    async def to_the_end(self, events: AsyncIterator[Event]) -> Run | int:
+    async def to_the_end(self, events: AsyncIterator[Event]) -> Run | Answer:
         clock = asyncio.get_running_loop().time
         give_up: float | None = None
         self.display.show(self.cells, list(self.cells.values()))
@@ -179,7 +182,7 @@ class _Following:
             after = chunk.next
         self.printed[call] = after
 
-    async def _not_approved(self, cell: Cell) -> int:
+    async def _not_approved(self, cell: Cell) -> Answer:
         """End without an approval: the request stays queued, or is cancelled if the core is hosted here."""
         number = self.summary.id
         if self.session.hosted:
@@ -200,15 +203,14 @@ class _Following:
             )
         refused = refused_envelope(cell.device, cell.tool, error, CommandStage.APPROVE)
         refused = refused.model_copy(update={"call_id": cell.call_id, "run": number})
-        print_failure(refused if self.session.hosted else cell_envelope(cell), error, self.how.json_wanted)
-        return code
+        return failure(refused if self.session.hosted else cell_envelope(cell), error, code)
 
     def _sent_words(self) -> str:
         ended = sum(cell.result is not None for cell in self.cells.values())
         return "Nothing was sent." if not ended else f"The run was cancelled after {ended} of its steps."
 
 
-async def _after_the_service(session: Session, run: Run, json_wanted: bool) -> Run | int:
+async def _after_the_service(session: Session, run: Run) -> Run | Answer:
     """The run as the journal has it, once the service has ended; the exit code if that cannot be read.
 
     What this terminal saw last is too old: a request that waited may have been approved and sent meanwhile.
@@ -220,12 +222,12 @@ async def _after_the_service(session: Session, run: Run, json_wanted: bool) -> R
         found = await whole_run(runs, await runs.get(run.summary.id))
     except QuarterdeckError as error:
         note(error.message)
-        return _service_lost(run, json_wanted)
-    return found if found.summary.state.ended else _service_lost(run, json_wanted)
+        return _service_lost(run)
+    return found if found.summary.state.ended else _service_lost(run)
 
 
-def _service_lost(run: Run, json_wanted: bool) -> int:
-    """Report that the service was lost during a run: sent commands may have taken effect."""
+def _service_lost(run: Run) -> Answer:
+    """Say that the service was lost during a run: sent commands may have taken effect."""
     number = run.summary.id
     error = ErrorInfo(
         code=ErrorCode.OUTCOME_UNKNOWN,
@@ -241,5 +243,4 @@ def _service_lost(run: Run, json_wanted: bool) -> int:
             "basis": Basis.NO_ANSWER,
         }
     )
-    print_failure(lost, error, json_wanted)
-    return exit_codes.OUTCOME_UNKNOWN
+    return failure(lost, error, exit_codes.OUTCOME_UNKNOWN)

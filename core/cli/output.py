@@ -1,14 +1,23 @@
-"""Output of the command line: device text cannot move the cursor, hide characters or change their order."""
+"""Output of the command line: device text cannot move the cursor, hide characters or change their order.
+
+A text is made of blocks: tables and facts, which fold to the width of a terminal, and strings. In a pipe or a
+file each row is one line, whole.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import zip_longest
 from typing import Any, TextIO
 
+from pydantic import BaseModel
+
+from core.cli.terminal import STATE_STYLES, Terminal, can_encode, fold, styled, terminal_of, width
 from core.commands.results import CommandResult
 from core.errors import ErrorInfo
 from core.service.envelope import Envelope, envelope_error
@@ -37,19 +46,31 @@ class AnswerLost(Exception):
     """The answer could not be written, for example because the disk is full."""
 
 
-def say(text: str = "") -> None:
-    """Print lines on standard output; after its reader has closed the pipe (`| head`), print nothing.
+def say(block: str | Table | Facts = "") -> None:
+    """Print a block on standard output; after its reader has closed the pipe (`| head`), print nothing.
 
     Raises:
         AnswerLost: the output cannot be written for another reason.
     """
-    print_text(f"{text}\n")
+    terminal = terminal_of(sys.stdout)
+    print_text(f"{block if isinstance(block, str) else block.folded(terminal)}\n")
+
+
+def show(block: Block) -> None:
+    """Print a block of an answer where it belongs; see `say`."""
+    match block:
+        case Remark():
+            note(block.text)
+        case Exact():
+            print_text(block.text)
+        case _:
+            say(block)
 
 
 def print_text(text: str) -> None:
     """Print text on standard output as it is, without a line end; see `say`."""
     try:
-        print(text, end="", flush=True)
+        print(terminal_of(sys.stdout).shown(text), end="", flush=True)
     except BrokenPipeError:
         # A closed pipe is not a fault: the exit code still reports the command itself.
         leave(sys.stdout)
@@ -58,10 +79,12 @@ def print_text(text: str) -> None:
         raise AnswerLost(f"The answer could not be written: {error.strerror}.") from error
 
 
-def note(text: str) -> None:
+def note(block: str | Table | Facts) -> None:
     """Print a remark on standard error: it is not part of the answer, and a failed write is ignored."""
+    terminal = terminal_of(sys.stderr)
+    text = block if isinstance(block, str) else block.folded(terminal)
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(terminal.shown(text), file=sys.stderr, flush=True)
     except OSError:
         leave(sys.stderr)
 
@@ -87,17 +110,25 @@ def lines(text: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """JSON for programs: ASCII only, so that it is also safe on a terminal."""
-    return json.dumps(value, indent=2, ensure_ascii=True)
+    """JSON for programs, of models too: ASCII only, so that it is also safe on a terminal."""
+    return json.dumps(value, indent=2, ensure_ascii=True, default=_dumped)
+
+
+def _dumped(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True)
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def shown_json(value: Any) -> str:
-    """JSON for people: readable, exact; hidden characters and right-to-left letters are JSON escapes.
+    """JSON for people: readable, exact.
 
+    Hidden characters, right-to-left letters and letters that the output's encoding lacks are JSON escapes.
     The output is JSON of the same value, so no part of it can be mistaken for something else.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    hidden = {ord(sign) for sign in set(text) if sign != "\n" and one_line(sign) != sign}
+    signs = set(text) - {"\n"}
+    hidden = {ord(sign) for sign in signs if one_line(sign) != sign or not can_encode(sign)}
     # JSON does not escape DELETE.
     escapes = {code: json.dumps(chr(code))[1:-1] for code in hidden - {0x7F}}
     return text.translate({**escapes, 0x7F: "\\u007f"})
@@ -116,37 +147,140 @@ def print_error(error: ErrorInfo, json_wanted: bool, **more: Any) -> None:
     if json_wanted:
         say(as_json({"error": error_json(error), **more}))
         return
-    note(f"{styled('Error', 'red', sys.stderr)}: {lines(sentences(error.message))}")
+    note(f"{styled('Error', 'red')}: {lines(sentences(error.message))}")
     if error.next:
         note(lines(error.next))
 
 
-_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value in a table or behind a fact, with a style."""
+
+    text: str
+    style: str = ""
 
 
-def styled(text: str, style: str, stream: Any = None) -> str:
-    """Text in a style where the stream is a terminal, unless NO_COLOR or TERM=dumb asks for plain text."""
-    stream = stream or sys.stdout
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
-        return text
-    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+def state_cell(state: StrEnum, words: str = "") -> Cell:
+    """A state in its colour, in these words or else its own."""
+    return Cell(words or state.value, STATE_STYLES.get(state.value, ""))
 
 
-def width(text: str) -> int:
-    """The number of terminal cells of a line."""
-    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A remark that accompanies an answer's text: it goes to standard error."""
+
+    text: str
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Aligned columns; every cell on one line, with hidden characters escaped."""
-    shown = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(map(width, column)) for column in zip(head, *shown, strict=True)]
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Text of an answer that is printed without a line end of its own."""
 
-    def line(cells: Sequence[str]) -> str:
-        padded = [cell + " " * (wide - width(cell)) for cell, wide in zip(cells, widths, strict=True)]
-        return GAP.join(padded).rstrip()
+    text: str
 
-    return "\n".join([styled(line(head), "bold"), *map(line, shown)])
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Aligned columns; see `table`."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __str__(self) -> str:
+        return self.folded(Terminal())
+
+    def folded(self, terminal: Terminal) -> str:
+        """The table as wide as the terminal: long cells fold in their column.
+
+        The first column names the row and does not fold, so that a line that begins with a space continues
+        the row above it. Where the columns would be too narrow to read, each row is a block of facts.
+        """
+        cells = [[Cell(terminal.letters(cell.text), cell.style) for cell in row] for row in self.rows]
+        natural = [
+            max(width(name), *(width(row[place].text) for row in cells), 0)
+            for place, name in enumerate(self.head)
+        ]
+        widths = _narrowed(natural, terminal.columns)
+        if widths is None:
+            return "\n\n".join(facts(zip(self.head, row, strict=True)).folded(terminal) for row in cells)
+        head = [styled(_row([Cell(name) for name in self.head], widths), "bold")] if any(self.head) else []
+        return "\n".join([*head, *(_row(row, widths) for row in cells)])
+
+
+# Cells of a column below which its words are broken too often to be read.
+_NARROWEST_COLUMN = 10
+
+
+def _narrowed(natural: list[int], columns: int | None) -> list[int] | None:
+    """The widths of columns that fit: wide ones give, the first one does not; None if they cannot fit."""
+    if columns is None or sum(natural) + len(GAP) * (len(natural) - 1) <= columns:
+        return natural
+    first, *others = natural
+    left = columns - first - len(GAP) * len(others)
+    if left < sum(min(wide, _NARROWEST_COLUMN) for wide in others):
+        return None
+    # The widest columns are cut to one width, the largest with which all fit.
+    most = max(wide for wide in range(left + 1) if sum(min(other, wide) for other in others) <= left)
+    return [first, *(min(wide, most) for wide in others)]
+
+
+def _row(cells: Sequence[Cell], widths: Sequence[int]) -> str:
+    """One row, in as many lines as its longest cell needs."""
+    folded = [fold(cell.text, wide) for cell, wide in zip(cells, widths, strict=True)]
+    told = []
+    for parts in zip_longest(*folded, fillvalue=""):
+        line, gap = "", 0
+        for part, cell, wide in zip(map(str.rstrip, parts), cells, widths, strict=True):
+            # Spaces are written before the next cell that is not empty: a line does not end with any.
+            if part:
+                line += " " * gap + styled(part, cell.style)
+                gap = 0
+            gap += wide - width(part) + len(GAP)
+        told.append(line)
+    return "\n".join(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and values; see `facts`."""
+
+    pairs: tuple[tuple[str, Cell], ...]
+
+    def __str__(self) -> str:
+        return self.folded(Terminal())
+
+    def folded(self, terminal: Terminal) -> str:
+        """The facts as wide as the terminal: a long value goes on below its beginning."""
+        widest = max((len(name) for name, _ in self.pairs), default=0)
+        indent = " " * (widest + len(GAP))
+        told = []
+        for name, cell in self.pairs:
+            value = terminal.letters(cell.text)
+            columns = terminal.columns - len(indent) if terminal.columns else width(value)
+            parts = fold(value, max(columns, _NARROWEST_COLUMN))
+            shown = f"\n{indent}".join(styled(part, cell.style) for part in parts)
+            told.append(f"{styled(name.ljust(widest), 'dim')}{GAP}{shown}")
+        return "\n".join(told)
+
+
+Block = str | Table | Facts | Remark | Exact
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Aligned columns; every cell on one line, with hidden characters escaped. Empty names: no heading."""
+    return Table(tuple(head), tuple(tuple(map(_cell, row)) for row in rows))
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> Facts:
+    """Names and values in two columns, without empty values."""
+    cells = ((name, _cell(value)) for name, value in pairs)
+    return Facts(tuple((name, cell) for name, cell in cells if cell.text))
+
+
+def _cell(value: object) -> Cell:
+    if isinstance(value, Cell):
+        return Cell(one_line(value.text), value.style)
+    return Cell(one_line(value))
 
 
 def time_cell(stamp: str | None) -> str:
@@ -169,13 +303,6 @@ def claim_cell(said: str, most: int = _LONGEST_CLAIM) -> str:
     return shorten_middle(one_line(said), most)
 
 
-def facts(pairs: Iterable[tuple[str, object]]) -> str:
-    """Names and values in two columns, without empty values."""
-    kept = [(name, one_line(value)) for name, value in pairs if str(value)]
-    widest = max((len(name) for name, _ in kept), default=0)
-    return "\n".join(f"{styled(name.ljust(widest), 'dim')}{GAP}{value}" for name, value in kept)
-
-
 def envelope_json(envelope: Envelope, files: dict[str, str] | None = None) -> dict[str, Any]:
     """An envelope as `--json` prints it; `files` maps the digest of saved evidence to its file."""
     told = envelope.model_dump(mode="json")
@@ -184,27 +311,19 @@ def envelope_json(envelope: Envelope, files: dict[str, str] | None = None) -> di
     return told
 
 
-def print_failure(envelope: Envelope, error: ErrorInfo, json_wanted: bool) -> None:
-    """Print why a call has no result: as its envelope, or as the error alone."""
-    if json_wanted:
-        say(as_json(envelope_json(envelope)))
-    else:
-        print_error(error, False)
-
-
-def result_text(result: CommandResult) -> str:
+def result_text(result: CommandResult) -> list[Block]:
     """A result for people."""
     head = facts(
         [
             ("Device", result.device),
             ("Tool", result.tool_name),
-            ("Status", f"{result.status.value} ({result.verdict.value})"),
+            ("Status", state_cell(result.verdict, f"{result.status.value} ({result.verdict.value})")),
             ("Took", f"{result.duration_ms:.0f} ms"),
             ("Note", result.note),
             *[("Evidence", f"{one.media_type} {one.size} bytes {one.blob}") for one in result.evidence],
         ]
     )
     if result.result is None:
-        return head
+        return [head]
     body = lines(result.result) if isinstance(result.result, str) else shown_json(result.result)
-    return f"{head}\n\n{body}"
+    return [head, "", body]

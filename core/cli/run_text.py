@@ -19,8 +19,20 @@ from core.batch.models import (
     ValueDifference,
 )
 from core.batch.result_groups import ResultGroup, group_results, in_words
-from core.cli.output import facts, moment, one_line, shown_json, styled, table, tool_cell
+from core.cli.output import (
+    Block,
+    Facts,
+    Table,
+    facts,
+    moment,
+    one_line,
+    shown_json,
+    state_cell,
+    table,
+    tool_cell,
+)
 from core.cli.run_display import words_of
+from core.cli.terminal import STATE_STYLES, styled
 from core.policy.models import Answer
 from core.text import plural, shorten_middle, some_names
 
@@ -45,7 +57,7 @@ def plan_json(name: str, plan: Plan) -> dict[str, Any]:
     return {"batch": name, "plan": plan.model_dump(mode="json"), "counts": _counts(plan.cells)}
 
 
-def plan_text(name: str, plan: Plan) -> str:
+def plan_text(name: str, plan: Plan) -> list[Block]:
     """A plan for people. Devices for which it says the same are one row."""
     counts = ", ".join(f"{number} {LABELS[outcome]}" for outcome, number in _counts(plan.cells).items())
     head = f"Plan of {one_line(name)} on {plural(len(plan.devices), 'device')}: {counts}. Nothing was sent."
@@ -58,7 +70,7 @@ def plan_text(name: str, plan: Plan) -> str:
         rows += [
             (step, LABELS[outcome], _devices(names, plan), why) for (outcome, why), names in groups.items()
         ]
-    return f"{head}\n\n{table(('STEP', 'WOULD', 'DEVICES', 'BECAUSE'), rows)}"
+    return [head, "", table(("STEP", "WOULD", "DEVICES", "BECAUSE"), rows)]
 
 
 def _devices(names: list[str], plan: Plan) -> str:
@@ -80,14 +92,14 @@ _LONGEST_VALUE = 60
 _ANSWERS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied", None: "refused"}
 
 
-def summary_text(run: Run) -> str:
+def summary_text(run: Run) -> Facts:
     """The facts of a run."""
     summary = run.summary
     return facts(
         [
             ("Run", summary.id),
             ("Name", summary.name),
-            ("State", words_of(summary.state)),
+            ("State", state_cell(summary.state, words_of(summary.state))),
             ("Actor", summary.actor),
             ("Started", moment(summary.started_at)),
             ("Ended", moment(summary.ended_at)),
@@ -97,10 +109,16 @@ def summary_text(run: Run) -> str:
     )
 
 
-def cells_text(run: Run) -> str:
+def cells_text(run: Run) -> Table:
     """A run's cells, one a line."""
     rows = [
-        (cell.device, cell.step, tool_cell(cell.tool), words_of(cell.state), cell.note or _progress_of(cell))
+        (
+            cell.device,
+            cell.step,
+            tool_cell(cell.tool),
+            state_cell(cell.state, words_of(cell.state)),
+            cell.note or _progress_of(cell),
+        )
         for cell in run.cells
     ]
     return table(("DEVICE", "STEP", "TOOL", "STATE", "NOTE"), rows)
@@ -126,7 +144,7 @@ def _step_lines(run: Run, step: str) -> Iterable[str]:
 
 
 def _group_line(group: ResultGroup) -> str:
-    state, count = words_of(group.example.state), plural(len(group.devices), "device")
+    state, count = _coloured(group.example.state), plural(len(group.devices), "device")
     return f"{state} on {count}: {one_line(some_names(group.devices, 6))}{_why(group.example)}"
 
 
@@ -150,11 +168,15 @@ def comparison_text(comparison: RunComparison) -> str:
     return "\n".join(told)
 
 
+def _coloured(state: CellState) -> str:
+    return styled(words_of(state), STATE_STYLES.get(state.value, ""))
+
+
 def _side(side: CellSide | None) -> str:
     if side is None:
         return "not in this run"
     words = [
-        words_of(side.state),
+        _coloured(side.state),
         side.verdict if side.verdict else "",
         side.error.value if side.error else "",
     ]
@@ -179,7 +201,7 @@ def _value(value: Any) -> str:
     return shorten_middle(one_line(shown_json(value)), _LONGEST_VALUE)
 
 
-def undo_text(plan: UndoPlan) -> str:
+def undo_text(plan: UndoPlan) -> list[str | Table]:
     """The calls of a run's undo as text."""
     told = [cell for cell in plan.cells if cell.fate is not UndoFate.NOTHING]
     rows = [
@@ -195,5 +217,5 @@ def undo_text(plan: UndoPlan) -> str:
     ]
     said = f"Undo of {plan.run}: {plan.summary}."
     if not rows:
-        return said
-    return f"{table(('DEVICE', 'STEP', 'TOOL', 'FATE', 'POLICY', 'WHY'), rows)}\n\n{said}"
+        return [said]
+    return [table(("DEVICE", "STEP", "TOOL", "FATE", "POLICY", "WHY"), rows), "", said]

@@ -5,31 +5,33 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from core.batch.batch_file import LARGEST, read_batch
-from core.batch.models import Batch, Run, UndoPlan, result_of
+from core.batch.models import Batch, Run, result_of
 from core.broken_text import fault_words
 from core.cli import run_text, show
+from core.cli.answer import Answer
 from core.cli.arguments import parse_arguments, read_json
 from core.cli.base import EVERYWHERE, SaveOption, WaitOption, command_set, examples, in_session
 from core.cli.call import identify_if_possible
 from core.cli.follow import HowToFollow, follow
-from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
+from core.cli.output import Block, Remark, note, one_line, result_text, table
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.run_text import plan_json, plan_text
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
+from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.models.device_filter import no_match
 from core.replay.models import MOST_WORDS
 from core.service import exit_codes
-from core.service.pages import every_result, whole_run
+from core.service.pages import whole_run
 from core.service.result_export import ExportFormat, export_results
 from core.text import sentences
 
@@ -89,7 +91,7 @@ def run(
     saving = Saving.into(save)
     how = HowToFollow(wait, context.obj.json, unlocking)
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> Answer:
         chosen = await batch_of(session, batch, device)
         values = input_values(chosen, inputs or [])
         if input_stdin is not None:
@@ -98,10 +100,9 @@ def run(
             found = await session.console.runs.plan(chosen, values)
             if not found.devices:
                 raise no_match(chosen.targets)
-            shown = plan_json(chosen.name, found) if context.obj.json else None
-            say(as_json(shown) if shown else plan_text(chosen.name, found))
             invalid = any(cell.outcome == "invalid" for cell in found.cells)
-            return exit_codes.PLAN_INVALID if invalid else exit_codes.DONE
+            code = exit_codes.PLAN_INVALID if invalid else exit_codes.DONE
+            return Answer(plan_json(chosen.name, found), plan_text(chosen.name, found), code)
         values |= await missing_secrets(chosen, values)
         await _identify_where_several_approve(session, chosen, values, unlocking)
         return await run_to_end(
@@ -146,7 +147,7 @@ def resume(
     saving = Saving.into(save)
     how = HowToFollow(wait, context.obj.json, unlocking)
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> Answer:
         before = await session.console.runs.get(run)
         secrets = input_values(before.batch, inputs or [])
         return await run_to_end(session, lambda: session.console.runs.resume(run, secrets), how, saving)
@@ -167,13 +168,13 @@ def undo(
     """Undo what a run changed, as far as its devices recorded how, in reverse order, as a run of its own."""
     how = HowToFollow(wait, context.obj.json, unlocking)
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> Answer:
         found = await session.console.runs.undo_plan(run)
+        text = run_text.undo_text(found)
         if plan:
-            _say_plan(found, context.obj.json)
-            return exit_codes.DONE
-        if not context.obj.json:
-            note(run_text.undo_text(found))
+            return Answer(found, text)
+        for block in text:
+            note(block)
         return await run_to_end(session, lambda: session.console.runs.undo(run, found.digest), how)
 
     in_session(context, work, wait_for_devices=True)
@@ -185,7 +186,7 @@ def list_runs(
     limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 50,
 ) -> None:
     """List the latest runs."""
-    in_session(context, lambda session: show.runs(session, limit, context.obj.json))
+    in_session(context, lambda session: show.runs(session, limit))
 
 
 @app.command("show", epilog=examples("runs show r-0042", "runs show r-0042 --save pictures"))
@@ -200,15 +201,7 @@ def show_run(
     """Show one run with its results."""
     saving = Saving.into(save)
 
-    async def work(session: Session) -> int:
-        if grouped and not context.obj.json:
-            runs = session.console.runs
-            found = await whole_run(runs, await runs.get(run))
-            say(f"{run_text.summary_text(found)}\n\n{run_text.groups_text(found)}")
-            return exit_codes.DONE
-        return await show.run(session, run, context.obj.json, saving)
-
-    in_session(context, work)
+    in_session(context, lambda session: show.run(session, run, saving, grouped))
 
 
 @app.command("output", epilog=examples("runs output r-0042 lab-1 clean"))
@@ -219,7 +212,7 @@ def show_output(
     step: Annotated[str, typer.Argument(metavar="STEP")] = "call",
 ) -> None:
     """Show what the command of one step has printed until now, also where it was cancelled or lost."""
-    in_session(context, lambda session: show.output(session, run, device, step, context.obj.json))
+    in_session(context, lambda session: show.output(session, run, device, step))
 
 
 @app.command("compare", epilog=examples("runs compare r-0007 r-0012"))
@@ -230,12 +223,10 @@ def compare(
 ) -> None:
     """Compare two runs cell by cell: state, verdict, value, duration."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         found = await session.console.runs.compare(before, after)
-        if context.obj.json:
-            say(as_json({**found.model_dump(mode="json"), "equal": found.equal}))
-        else:
-            say(run_text.comparison_text(found))
+        told = {**found.model_dump(mode="json"), "equal": found.equal}
+        return Answer(told, run_text.comparison_text(found))
 
     in_session(context, work)
 
@@ -250,14 +241,12 @@ def export(
 ) -> None:
     """Write the results of a run to a file. A text that a spreadsheet would run as a formula is quoted."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         if not replace:
             await check_not_there(output.expanduser())
         count = await export_results(session.console.runs, run, wanted, output.expanduser())
-        if context.obj.json:
-            say(as_json({"run": run, "file": str(output), "results": count}))
-        else:
-            say(f"{count} results of {run} are in {one_line(output)}.")
+        told = {"run": run, "file": str(output), "results": count}
+        return Answer(told, f"{count} results of {run} are in {one_line(output)}.")
 
     in_session(context, work)
 
@@ -285,24 +274,22 @@ def search(
 ) -> None:
     """Find the results of a run that contain all of these words, also in their large texts."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         await session.console.runs.cells(run, limit=1)
         hits = await session.console.journal.find_in_results(words[: MOST_WORDS + 1], run)
         common = sorted(set(hits.numbers[0]).intersection(*hits.numbers[1:]))
         found = [await session.console.journal.entry(seq) for seq in common]
-        if context.obj.json:
-            places = [
-                {"seq": one.seq, "device": one.device, "step": one.step, "call_id": one.call_id}
-                for one in found
-            ]
-            say(as_json({"results": places, "not_searched": hits.not_searched}))
-            return
+        places = [
+            {"seq": one.seq, "device": one.device, "step": one.step, "call_id": one.call_id} for one in found
+        ]
         rows = [
             (one.seq, one.device or "", one.step or "", one.tool or "", one.status or "") for one in found
         ]
-        say(table(("SEQ", "DEVICE", "STEP", "TOOL", "STATUS"), rows))
+        text: list[Block] = [table(("SEQ", "DEVICE", "STEP", "TOOL", "STATUS"), rows)]
         if hits.not_searched:
-            note(f"{hits.not_searched} stored texts are too large to be searched, or cannot be read.")
+            missing = f"{hits.not_searched} stored texts are too large to be searched, or cannot be read."
+            text.append(Remark(missing))
+        return Answer({"results": places, "not_searched": hits.not_searched}, text)
 
     in_session(context, work)
 
@@ -408,37 +395,32 @@ async def missing_secrets(batch: Batch, values: dict[str, Any]) -> dict[str, Any
 
 async def run_to_end(
     session: Session, begin: Callable[[], Awaitable[Run]], how: HowToFollow, saving: Saving | None = None
-) -> int:
-    """Begin a run, follow it to its end, print it, and return the exit code."""
+) -> Answer:
+    """Begin a run and follow it to its end; the answer is the run with its results."""
     events = session.console.events()
     started = await whole_run(session.console.runs, await begin())
     note(f"Run {started.summary.id} on {len(started.summary.devices)} devices.")
     ended = await follow(session, started, events, how)
-    return ended if isinstance(ended, int) else await _print_end(session, ended, how.json_wanted, saving)
+    return ended if isinstance(ended, Answer) else await _ended(session, ended, saving)
 
 
-async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Saving | None) -> int:
+async def _ended(session: Session, run: Run, saving: Saving | None) -> Answer:
     results = [result for cell in run.cells if (result := result_of(cell)) is not None]
     code = exit_codes.of_run(run)
     if saving is not None:
         await saving.save(session, results)
         code = saving.code(code)
-    if json_wanted:
-        files = saving.files if saving is not None else None
-        envelopes = await every_result(session.console.runs, run.summary.id)
-        told = [envelope_json(envelope, files) for envelope in envelopes if envelope.verdict is not None]
-        say(as_json({"run": run.summary.model_dump(mode="json"), "results": told}))
-        return code
-    say(run_text.summary_text(run))
-    if len(run.summary.devices) == 1:
-        say(f"\n{run_text.cells_text(run)}")
-        for result in results:
-            if result.call_id:
-                say(f"\n{result_text(result)}")
-    else:
-        say(f"\n{run_text.groups_text(run)}")
-    return code
+    files = saving.files if saving is not None else None
+    return Answer(lambda: show.results_json(session, run, files), _end_text(run, results), code)
 
 
-def _say_plan(plan: UndoPlan, json_wanted: bool) -> None:
-    say(as_json(plan.model_dump(mode="json")) if json_wanted else run_text.undo_text(plan))
+def _end_text(run: Run, results: list[CommandResult]) -> Iterator[Block]:
+    yield from (run_text.summary_text(run), "")
+    if len(run.summary.devices) > 1:
+        yield run_text.groups_text(run)
+        return
+    yield run_text.cells_text(run)
+    for result in results:
+        if result.call_id:
+            yield ""
+            yield from result_text(result)

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
 from core.batch.batch_file import batch_to_yaml
+from core.cli.answer import Answer
 from core.cli.base import DeviceArgument, ToolArgument, command_set, examples, in_session
 from core.cli.output import (
     MOST_REASON,
     SCOPE_NAMES,
-    as_json,
+    Block,
+    Remark,
     claim_cell,
     facts,
     lines,
-    note,
     one_line,
-    say,
     shown_json,
-    styled,
     table,
     time_cell,
     tool_cell,
 )
 from core.cli.session import Session
+from core.cli.terminal import styled
 from core.fleet.models import ToolDescription, ToolHit, ToolScope
 from core.models.tools import Contract, Fact, Tool
 from core.service.batch_proposal import propose
@@ -65,14 +66,10 @@ def search(
     Typing errors are forgiven. Devices that offer the same tool share a line, unless a word names a device.
     """
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         hits = await session.console.devices.search(" ".join(words), _filter(device), limit)
-        if context.obj.json:
-            say(as_json({"hits": [hit.model_dump(mode="json") for hit in hits]}))
-            return
-        say(table(("DEVICE", "TOOL", "RISK", "EFFECT", "WHY", "WHAT IT DOES"), map(_row, hits)))
-        if not hits:
-            note("No tool fits these words.")
+        found = table(("DEVICE", "TOOL", "RISK", "EFFECT", "WHY", "WHAT IT DOES"), map(_row, hits))
+        return Answer({"hits": hits}, [found] if hits else [found, Remark("No tool fits these words.")])
 
     in_session(context, work, wait_for_devices=True)
 
@@ -90,12 +87,9 @@ def describe(
 ) -> None:
     """Show one tool in full: contract and scope with the source of each fact, arguments, latest calls."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         described = await session.console.devices.describe(device, tool)
-        if context.obj.json:
-            say(as_json(described.model_dump(mode="json")))
-        else:
-            say(description_text(described))
+        return Answer(described, description_text(described))
 
     in_session(context, work, wait_for_devices=True, device=device)
 
@@ -122,20 +116,15 @@ def do(
     window's builder, or plan it there.
     """
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         proposal = await propose(session.console, " ".join(words), _filter(device))
-        text = batch_to_yaml(proposal.batch)
         if save is not None:
             await session.console.runs.save_batch(save, proposal.batch)
-        if context.obj.json:
-            batch = proposal.batch.model_dump(mode="json", by_alias=True)
-            say(as_json({"batch": batch, "notes": proposal.notes, "saved": save}))
-            return
-        say(text.rstrip("\n"))
-        for remark in proposal.notes:
-            note(one_line(remark))
+        text: list[Block] = [batch_to_yaml(proposal.batch).rstrip("\n")]
+        text += [Remark(one_line(remark)) for remark in proposal.notes]
         if save is not None:
-            note(f"Saved as {one_line(save)}. Nothing was sent.")
+            text.append(Remark(f"Saved as {one_line(save)}. Nothing was sent."))
+        return Answer({"batch": proposal.batch, "notes": proposal.notes, "saved": save}, text)
 
     in_session(context, work, wait_for_devices=True)
 
@@ -160,7 +149,7 @@ def _row(hit: ToolHit) -> tuple[object, ...]:
     )
 
 
-def description_text(described: ToolDescription) -> str:
+def description_text(described: ToolDescription) -> Iterator[Block]:
     """A tool as a person reads it."""
     tool = described.tool
     state = f"blocked: it {tool.change}" if tool.changed else "trusted"
@@ -174,33 +163,31 @@ def description_text(described: ToolDescription) -> str:
             ("State", state),
         ]
     )
-    parts = [
-        head,
-        lines(tool.description),
-        _facts_text("Contract", tool.contract, _CONTRACT_NAMES),
-        f"  Digest  {tool.contract.digest}",
-        _facts_text("Scope", described.scope, SCOPE_NAMES),
-        f"{styled('Undo', 'bold')}\n  {one_line(described.undo)}",
-        f"{styled('Arguments', 'bold')}\n{_schema_text(tool)}",
-        f"{styled('Latest calls', 'bold')}\n{_calls_text(described)}",
-    ]
-    return "\n\n".join(part for part in parts if part)
+    yield head
+    if tool.description:
+        yield from ("", lines(tool.description))
+    yield from ("", styled("Contract", "bold"), _facts_table(tool.contract, _CONTRACT_NAMES))
+    yield from ("", f"  Digest  {tool.contract.digest}")
+    yield from ("", styled("Scope", "bold"), _facts_table(described.scope, SCOPE_NAMES))
+    yield from ("", styled("Undo", "bold"), f"  {one_line(described.undo)}")
+    yield from ("", styled("Arguments", "bold"), _schema_text(tool))
+    yield from ("", styled("Latest calls", "bold"), _calls_text(described))
 
 
-def _facts_text(title: str, model: Contract | ToolScope, names: dict[str, str]) -> str:
+def _facts_table(model: Contract | ToolScope, names: dict[str, str]) -> Block:
     rows = []
     for key, name in names.items():
         fact: Fact[Any] = getattr(model, key)
         value = {True: "yes", False: "no"}.get(fact.value, fact.value)
         rows.append((f"  {name}", getattr(value, "value", value), f"[{fact.source.value}]", fact.why))
-    return f"{styled(title, 'bold')}\n{table(('', '', '', ''), rows).split(chr(10), 1)[1]}"
+    return table(("", "", "", ""), rows)
 
 
 def _schema_text(tool: Tool) -> str:
     return shown_json(tool.input_schema)
 
 
-def _calls_text(described: ToolDescription) -> str:
+def _calls_text(described: ToolDescription) -> Block:
     if not described.calls:
         return "  It has not been called here yet."
     rows = [

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from core.cli.base import EVERYWHERE, CommonOptions, command_set, examples, in_session
-from core.cli.output import as_json, facts, print_error, say
+from core.cli.answer import Answer
+from core.cli.base import EVERYWHERE, CommonOptions, command_set, examples, finish, in_session
+from core.cli.output import error_json, facts
 from core.cli.session import Session, actor
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import ErrorCode, ErrorInfo, ServiceError
@@ -28,21 +29,18 @@ def service_start(
 ) -> None:
     """Start the service; it stays until it is stopped."""
 
-    async def work() -> int:
+    async def work() -> Answer:
         before = await service_status(context.obj.home)
         console = await ensure_service(context.obj.home, "cli", actor(), stay=True, timeout=wait)
         await console.close()
         status = await service_status(context.obj.home)
-        if context.obj.json:
-            say(as_json({**status.model_dump(mode="json"), "started": not before.running}))
-        else:
-            words = "A service was running already" if before.running else "The service has started"
-            say(f"{words}: process {status.pid}, home {status.home}.")
-            for note in status.notes:
-                say(note)
-        return exit_codes.DONE
+        words = "A service was running already" if before.running else "The service has started"
+        return Answer(
+            {**status.model_dump(mode="json"), "started": not before.running},
+            [f"{words}: process {status.pid}, home {status.home}.", *status.notes],
+        )
 
-    raise typer.Exit(asyncio.run(work()))
+    finish(context, asyncio.run(work()))
 
 
 @app.command("stop", epilog=examples("service stop --wait 30"))
@@ -60,16 +58,19 @@ def service_stop(
     except ServiceError as error:
         if error.code is ErrorCode.TIMEOUT and not cancel_work:
             then = "It ends by itself when that work has ended; service stop --cancel-work cancels the work."
-            print_error(ErrorInfo(code=error.code, message=error.message, next=then), given.json)
-            raise typer.Exit(exit_codes.exit_code_of(error.code)) from error
+            finish(context, _not_stopped(error, then, exit_codes.exit_code_of(error.code)))
         owner = lock_owner(given.home) if error.code is ErrorCode.HOME_BUSY else None
         if owner is None:
             raise
         # A service of another version may have lost its program file; it still ends in order on a signal.
         then = f"kill {owner} asks that process to end in order."
-        print_error(ErrorInfo(code=error.code, message=error.message, next=then), given.json)
-        raise typer.Exit(exit_codes.HOME_OWNED) from error
-    say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
+        finish(context, _not_stopped(error, then, exit_codes.HOME_OWNED))
+    finish(context, Answer({"stopped": True, "message": words}, words))
+
+
+def _not_stopped(error: ServiceError, then: str, code: int) -> Answer:
+    info = ErrorInfo(code=error.code, message=error.message, next=then)
+    return Answer({"error": error_json(info)}, (), code, info)
 
 
 @app.command("status", epilog=examples("service status --json"))
@@ -77,9 +78,6 @@ def service_status_command(context: typer.Context) -> None:
     """Say whether a service owns the home. Exit code 9 when one does and cannot be reached."""
     status = asyncio.run(service_status(context.obj.home))
     code = exit_codes.HOME_OWNED if status.problem and not status.running else exit_codes.DONE
-    if context.obj.json:
-        say(as_json(status.model_dump(mode="json")))
-        raise typer.Exit(code)
     pairs = [
         ("Service", "running" if status.running else "cannot be reached" if code else "not running"),
         ("Home", status.home),
@@ -93,19 +91,16 @@ def service_status_command(context: typer.Context) -> None:
         ("Stop all", "on" if status.stopped else ""),
         ("Problem", status.problem),
     ]
-    say(facts(pairs))
-    for note in status.notes:
-        say(note)
-    raise typer.Exit(code)
+    finish(context, Answer(status, [facts(pairs), *status.notes], code))
 
 
 @app.command("stop-all", epilog=examples("service stop-all"))
 def stop_all(context: typer.Context) -> None:
     """Stop everything: nothing leaves any more, runs end, what is on devices is asked to cancel."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         words = await session.console.service.stop_all()
-        say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
+        return Answer({"stopped": True, "message": words}, words)
 
     in_session(context, work)
 
@@ -119,9 +114,9 @@ def resume(
 ) -> None:
     """Let commands leave again after Stop all. An operator signs this."""
 
-    async def work(session: Session) -> None:
+    async def work(session: Session) -> Answer:
         signed = await sign_change(session, unlocking, RESUME)
         await session.console.service.resume(signed)
-        say(as_json({"stopped": False}) if context.obj.json else "Commands leave again.")
+        return Answer({"stopped": False}, "Commands leave again.")
 
     in_session(context, work)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
-
-from pydantic import BaseModel
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
-from core.batch.models import result_of
+from core.batch.models import Run, result_of
+from core.cli.answer import Answer
 from core.cli.output import (
-    as_json,
+    Block,
+    Exact,
     envelope_json,
     lines,
-    print_text,
     result_text,
-    say,
+    state_cell,
     table,
     time_cell,
     tool_cell,
 )
-from core.cli.run_text import cells_text, summary_text
+from core.cli.run_text import cells_text, groups_text, summary_text
 from core.cli.saving import Saving
 from core.cli.session import Session
-from core.commands.results import Verdict
+from core.commands.results import CommandResult, Verdict
 from core.replay.titles import KNOWS_NOTHING, NEVER_SEEN
 from core.service import exit_codes
 from core.service.pages import every_result, whole_run
@@ -31,28 +31,26 @@ from core.service.pages import every_result, whole_run
 LATE_SHOWN = 200
 
 
-def _plain(models: list[Any]) -> list[dict[str, Any]]:
-    return [model.model_dump(mode="json", by_alias=True) for model in models]
-
-
-def _dump(model: BaseModel) -> dict[str, Any]:
-    return model.model_dump(mode="json", by_alias=True)
-
-
-async def runs(session: Session, limit: int, json_wanted: bool) -> None:
+async def runs(session: Session, limit: int) -> Answer:
     """List the latest runs."""
     found = await session.console.runs.list(limit=limit)
-    if json_wanted:
-        say(as_json({"runs": _plain(found)}))
-        return
     rows = [
-        (one.id, one.state.value, one.name, len(one.devices), one.actor, time_cell(one.started_at), one.note)
+        (
+            one.id,
+            state_cell(one.state),
+            one.name,
+            len(one.devices),
+            one.actor,
+            time_cell(one.started_at),
+            one.note,
+        )
         for one in found
     ]
-    say(table(("RUN", "STATE", "NAME", "DEVICES", "ACTOR", "STARTED (UTC)", "NOTE"), rows))
+    head = ("RUN", "STATE", "NAME", "DEVICES", "ACTOR", "STARTED (UTC)", "NOTE")
+    return Answer({"runs": found}, [table(head, rows)])
 
 
-async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving | None = None) -> int:
+async def run(session: Session, wanted: str, saving: Saving | None = None, grouped: bool = False) -> Answer:
     """Show a run with the result of each step on each device; with `saving`, save pictures and outputs."""
     found = await whole_run(session.console.runs, await session.console.runs.get(wanted))
     results = [result for cell in found.cells if (result := result_of(cell)) is not None]
@@ -62,21 +60,34 @@ async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving |
     )
     if saving is not None:
         await saving.save(session, results)
-    code = saving.code(exit_codes.DONE) if saving is not None else exit_codes.DONE
-    if json_wanted:
-        files = saving.files if saving is not None else None
-        envelopes = await every_result(session.console.runs, wanted)
-        told = [envelope_json(one, files) for one in envelopes if one.verdict is not None]
-        late = [_dump(one) for one in page.entries]
-        say(as_json({"run": _dump(found.summary), "results": told, "late_answers": late}))
-        return code
-    say(f"{summary_text(found)}\n\n{cells_text(found)}")
+    files = saving.files if saving is not None else None
+
+    async def told() -> dict[str, Any]:
+        return {**await results_json(session, found, files), "late_answers": page.entries}
+
+    return Answer(
+        told,
+        [summary_text(found), "", groups_text(found)] if grouped else _run_text(found, results, page.entries),
+        saving.code(exit_codes.DONE) if saving is not None else exit_codes.DONE,
+    )
+
+
+async def results_json(session: Session, run: Run, files: dict[str, str] | None) -> dict[str, Any]:
+    """A run with all its results; `files` maps the digest of saved evidence to its file."""
+    envelopes = await every_result(session.console.runs, run.summary.id)
+    results = [envelope_json(envelope, files) for envelope in envelopes if envelope.verdict is not None]
+    return {"run": run.summary, "results": results}
+
+
+def _run_text(run: Run, results: list[CommandResult], late: list[Entry]) -> Iterator[Block]:
+    yield from (summary_text(run), "", cells_text(run))
     for result in results:
         # The table above already says why a step was skipped.
         if result.status is not ResultStatus.SKIPPED:
-            say(f"\n{result_text(result)}")
-    if page.entries:
-        say("\nAnswers that came late (`find seq:NUMBER` shows one):")
+            yield ""
+            yield from result_text(result)
+    if late:
+        yield "\nAnswers that came late (`find seq:NUMBER` shows one):"
         rows = [
             (
                 one.seq,
@@ -86,26 +97,22 @@ async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving |
                 tool_cell(one.tool),
                 late_answer_text(one),
             )
-            for one in page.entries
+            for one in late
         ]
-        say(table(("SEQ", "TIME (UTC)", "DEVICE", "STEP", "TOOL", "SAYS"), rows))
-    return code
+        yield table(("SEQ", "TIME (UTC)", "DEVICE", "STEP", "TOOL", "SAYS"), rows)
 
 
-async def output(session: Session, run: str, device: str, step: str, json_wanted: bool) -> None:
-    """Print what the command of a cell has printed so far."""
+async def output(session: Session, run: str, device: str, step: str) -> Answer:
+    """Show what the command of a cell has printed so far."""
     after, pieces = 0, []
     while True:
         chunk = await session.console.runs.output(run, device, step, after)
         after = chunk.next
-        if json_wanted:
-            pieces += _plain(chunk.pieces)
-        elif chunk.pieces:
-            print_text(lines(chunk.text))
+        pieces += chunk.pieces
         if not chunk.more:
             break
-    if json_wanted:
-        say(as_json({"run": run, "device": device, "step": step, "ended": chunk.ended, "output": pieces}))
+    told = {"run": run, "device": device, "step": step, "ended": chunk.ended, "output": pieces}
+    return Answer(told, [Exact(lines("".join(piece.text for piece in pieces)))])
 
 
 def late_answer_text(entry: Entry) -> str:

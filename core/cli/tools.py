@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from core.cli.answer import Answer
 from core.cli.base import command_set, examples, in_session
-from core.cli.output import as_json, claim_cell, note, one_line, say, table, tool_cell
+from core.cli.output import claim_cell, note, one_line, table, tool_cell
 from core.cli.session import Session, must_be_here
 from core.errors import DeviceError
 from core.models.tools import Tool
@@ -15,7 +16,7 @@ from core.models.tools import Tool
 commands = command_set()
 
 
-async def tools(session: Session, device: str | None, json_wanted: bool) -> None:
+async def tools(session: Session, device: str | None) -> Answer:
     """List the tools of a device, or of all devices."""
     names = [device] if device else [one.name for one in (await session.console.service.state()).devices]
     found: list[Tool] = []
@@ -29,9 +30,6 @@ async def tools(session: Session, device: str | None, json_wanted: bool) -> None
             if device:
                 raise
             note(f"{one_line(name)}: {one_line(error.message)}")
-    if json_wanted:
-        say(as_json({"tools": [one.model_dump(mode="json", by_alias=True) for one in found]}))
-        return
     rows = [
         (
             one.device,
@@ -44,7 +42,8 @@ async def tools(session: Session, device: str | None, json_wanted: bool) -> None
         )
         for one in sorted(found, key=lambda one: (one.device, one.namespace or "", one.tool_name))
     ]
-    say(table(("DEVICE", "SERVER", "TOOL", "RISK", "EFFECT", "STATE", "WHAT IT DOES"), rows))
+    head = ("DEVICE", "SERVER", "TOOL", "RISK", "EFFECT", "STATE", "WHAT IT DOES")
+    return Answer({"tools": found}, [table(head, rows)])
 
 
 @commands.command("tools", epilog=examples("tools", "tools lab-1 --json"))
@@ -54,7 +53,7 @@ def tools_command(
     """List the tools of one device, or of all, with risk and effect."""
     in_session(
         context,
-        lambda session: tools(session, device, context.obj.json),
+        lambda session: tools(session, device),
         wait_for_devices=True,
         device=device,
     )

@@ -17,7 +17,7 @@ def test_agents_are_added_set_and_revoked_at_a_terminal(home: Home, tmp_path: Pa
         token = added.json["token"]
         assert token.startswith("clerk.")
         listed = run(home, "--json", "agents", "list")
-        [agent] = listed.json
+        [agent] = listed.json["agents"]
         assert (agent["settings"]["targets"], agent["settings"]["waiting"]) == ("tag:lab", 3)
         assert token not in listed.out
         assert "tag:lab" in run(home, "agents", "list").out
@@ -28,7 +28,7 @@ def test_agents_are_added_set_and_revoked_at_a_terminal(home: Home, tmp_path: Pa
             (("stop", "clerk"), True, "observe"),
         ):
             assert run(home, "agents", *words).code == 0
-            [agent] = run(home, "--json", "agents", "list").json
+            [agent] = run(home, "--json", "agents", "list").json["agents"]
             assert (agent["settings"]["paused"], agent["settings"]["profile"]) == (paused, profile)
         assert (agent["connections"], agent["tally"]) == ([], {"asked": 0, "given": 0, "denied": 0})
         assert "paused, not connected" in run(home, "agents", "list").out
@@ -42,7 +42,7 @@ def test_agents_are_added_set_and_revoked_at_a_terminal(home: Home, tmp_path: Pa
         assert run(home, "agents", "revoke", "clerk").code == 0
         revoked = run(home, "gateway", "--as", "clerk", "--token-file", str(file))
         assert (revoked.code, token in revoked.out + revoked.err) == (3, False)
-        assert run(home, "--json", "agents", "list").json == []
+        assert run(home, "--json", "agents", "list").json == {"agents": []}
 
 
 def test_what_cannot_be_served_is_said(home: Home, tmp_path: Path):

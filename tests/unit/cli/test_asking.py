@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from core.approvals.operator_keys import create_operator_key
+from core.cli.answer import print_answer
 from core.cli.approvals import granted_terms
 from core.cli.call import call
 from core.cli.prompt import ask_line
@@ -90,7 +91,7 @@ async def made(
 ) -> int:
     session = Session(home, console, hosted)
     unlocking = KeySource(operator="anna")
-    return await call(
+    answer = await call(
         session,
         "this-computer",
         tool,
@@ -100,6 +101,8 @@ async def made(
         json_wanted=json_wanted,
         unlocking=unlocking,
     )
+    await print_answer(answer, json_wanted)
+    return answer.code
 
 
 async def test_a_passphrase_with_a_typing_error_decides_nothing_and_is_asked_for_again(
@@ -180,8 +183,9 @@ async def test_a_call_to_a_device_that_is_away_is_left_to_the_service_to_refuse(
     assert (told["device"], told["tool_name"], told["call_id"]) == ("this-computer", "change", None)
     assert told["error"]["code"] == ErrorCode.DEVICE_OFFLINE
     assert "is offline: it went home" in told["error"]["message"]
-    with pytest.raises(DeviceError, match="is offline: it went home"):
-        await made(host.console("cli:anna"), key, "change", json_wanted=False)
+    code = await made(host.console("cli:anna"), key, "change", json_wanted=False)
+    assert code == exit_codes.DEVICE_OFFLINE
+    assert "is offline: it went home" in capsys.readouterr().err
     host.fake.change_device(HERE, health=Health.ONLINE)
     host.fake.answer("call", host.fake.on_call)
     host.fake.tools_of[HERE].clear()

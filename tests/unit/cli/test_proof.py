@@ -12,6 +12,7 @@ from core.audit.checkpoint import Signer
 from core.audit.entries import Entry
 from core.audit.merkle import leaf_hash
 from core.cli import entries
+from core.cli.answer import print_answer
 from core.cli.session import Session
 from core.service import exit_codes
 from core.service.console import Console, Proof
@@ -36,8 +37,9 @@ async def shown(
     service: Service, console: Any, capsys: pytest.CaptureFixture[str], seq: int = 1
 ) -> tuple[int, dict[str, Any]]:
     capsys.readouterr()
-    code = await entries.entry(Session(service.home, console, hosted=True), seq, True)
-    return code, json.loads(capsys.readouterr().out)
+    answer = await entries.entry(Session(service.home, console, hosted=True), seq)
+    await print_answer(answer, True)
+    return answer.code, json.loads(capsys.readouterr().out)
 
 
 @pytest.fixture
@@ -61,7 +63,8 @@ async def test_the_proof_is_written_out_for_people_too(
 ):
     entry, proof = honest
     # The journal grows while this runs, and its newest proof with it: what is shown is this one.
-    await entries.entry(Session(service.home, Liar(entry, proof), hosted=True), 1, False)
+    answer = await entries.entry(Session(service.home, Liar(entry, proof), hosted=True), 1)
+    await print_answer(answer, False)
     text = capsys.readouterr().out
     assert "holds: In the journal, unchanged." in text
     assert proof.leaf in text

@@ -12,6 +12,7 @@ import pytest
 from core.batch.models import Batch, result_of
 from core.batch.run_history import rebuild_run
 from core.cli import runs, show
+from core.cli.answer import print_answer
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode
 from core.models.device_filter import parse_filter
@@ -38,7 +39,8 @@ async def test_a_step_that_was_not_begun_is_skipped_with_why(
 ):
     run = await console.runs.start(BATCH)
     await console.runs.wait(run.summary.id, PATIENCE_S)
-    await show.run(Session(service.home, console, hosted=True), run.summary.id, wanted)
+    answer = await show.run(Session(service.home, console, hosted=True), run.summary.id)
+    await print_answer(answer, wanted)
     told = capsys.readouterr().out
     if not wanted:
         assert "an earlier step did not succeed" in told

@@ -13,8 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.cli import devices, entries, tools
-from core.cli.output import tool_cell, width
+from core.cli.answer import print_answer
+from core.cli.output import tool_cell
 from core.cli.session import Session
+from core.cli.terminal import width
 from core.fleet.tool_catalog import MOST_NAME
 from core.home import Home
 from core.models.devices import Device, Health
@@ -53,7 +55,8 @@ async def test_a_tool_with_an_endless_name_widens_nobody_elses_row(
 ) -> None:
     async with with_odd_tools(tmp_path / "home") as rig:
         session = session_of(rig)
-        await tools.tools(session, DEVICE, False)
+        answer = await tools.tools(session, DEVICE)
+        await print_answer(answer, False)
         head, *rows = capsys.readouterr().out.splitlines()
         assert len(rows) == 4
         column = head.index("RISK")
@@ -61,7 +64,7 @@ async def test_a_tool_with_an_endless_name_widens_nobody_elses_row(
         assert {row[column:].split()[0] for row in rows} == {"high"}
         assert any(f" {LONGEST_OF_A_SERVER} " in row for row in rows)
         assert any(" copy_aaa" in row and "…" in row and "aaa_once " in row for row in rows)
-        await tools.tools(session, DEVICE, True)
+        await print_answer(answer, True)
         told = json.loads(capsys.readouterr().out)["tools"]
         assert {ENDLESS, ODD, LONGEST_OF_A_SERVER} < {tool["tool_name"] for tool in told}
 
@@ -69,7 +72,7 @@ async def test_a_tool_with_an_endless_name_widens_nobody_elses_row(
 async def test_the_journals_rows_are_as_narrow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with with_odd_tools(tmp_path / "home") as rig:
         await rig.call("no_such_tool_" + "b" * 5_000)
-        await entries.find(session_of(rig), "", 50, None, False)
+        await print_answer(await entries.find(session_of(rig), "", 50, None), False)
         shown = capsys.readouterr().out
         assert "no_such_tool_b" in shown
         assert max(map(len, shown.splitlines())) < 250
@@ -104,11 +107,12 @@ async def test_what_a_device_claims_to_be_widens_no_other_row(capsys: pytest.Cap
         cast(Console, SimpleNamespace(service=SimpleNamespace(state=state))),
         hosted=False,
     )
-    await devices.list_devices(session, False)
+    answer = await devices.list_devices(session)
+    await print_answer(answer, False)
     head, honest, boasts = capsys.readouterr().out.splitlines()
     assert head.index("WHY") < 100
     assert honest.index("Debian") == head.index("SYSTEM") == boasts.index("W")
     assert len(boasts) < 300
     assert "\u202e" not in boasts
-    await devices.list_devices(session, True)
+    await print_answer(answer, True)
     assert json.loads(capsys.readouterr().out)["devices"][1]["system"] == claims

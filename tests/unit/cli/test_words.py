@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click import unstyle
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.main import get_command
@@ -21,8 +20,9 @@ from core.cli.app import hoist, run
 from core.cli.arguments import parse_arguments
 from core.cli.asking import card
 from core.cli.command_table import COMMANDS, command
-from core.cli.output import lines, result_text, shown_json, table, width
-from core.cli.policy import trial_text
+from core.cli.output import Block, lines, result_text, shown_json, table
+from core.cli.policy_text import trial_text
+from core.cli.terminal import Terminal, width
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput
 from core.policy.models import Trial
@@ -182,30 +182,35 @@ RIGHT_TO_LEFT = (
 )
 
 
+def plain(*blocks: Block) -> str:
+    """The text of these blocks, as a pipe is given it."""
+    return Terminal().shown("\n".join(map(str, blocks)))
+
+
 def test_a_terminal_is_given_nothing_that_it_would_reorder():
     approval = make_approval(
         1, parameters={"command": RIGHT_TO_LEFT}, summary=f"Runs \u201c{RIGHT_TO_LEFT}\u201d, 2 times"
     )
     for shown in (card(approval), table(("A",), [(RIGHT_TO_LEFT,)]), lines(RIGHT_TO_LEFT)):
-        assert not right_to_left_letters(shown)
+        assert not right_to_left_letters(str(shown))
     assert "rm -rf [U+05D0] /1/2/3 [U+0628] [U+0663] 9" in lines(RIGHT_TO_LEFT)
     assert json.loads(shown_json({"command": RIGHT_TO_LEFT})) == {"command": RIGHT_TO_LEFT}
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=1))
 def test_a_table_has_a_line_for_each_row_whatever_stands_in_it(rows):
-    shown = table(("A", "B"), rows)
+    shown = plain(table(("A", "B"), rows))
     assert len(shown.split("\n")) == len(rows) + 1
     assert escape_hidden(shown) == shown
 
 
 def test_wide_letters_keep_columns_aligned():
-    lines = table(("NAME", "X"), [("端末", "1"), ("abcd", "2")]).split("\n")
+    lines = plain(table(("NAME", "X"), [("端末", "1"), ("abcd", "2")])).split("\n")
     assert {width(line) for line in lines} == {7}
 
 
 def test_what_a_device_answers_cannot_move_the_cursor():
-    attack = "\x1b]0;title\x07\x1b[2J\r\u202e\x9b1mrm\x08"
+    attack = "\x1b[31m\x1b]0;title\x07\x1b[2J\r\u202e\x9b1mrm\x08"
     result = CommandResult(
         call_id="c",
         device=attack,
@@ -215,7 +220,9 @@ def test_what_a_device_answers_cannot_move_the_cursor():
         basis=Basis.READ_RESPONSE,
         result=attack,
     )
-    for shown in (result_text(result), result_text(result.model_copy(update={"result": {attack: attack}}))):
+    for answer in (result, result.model_copy(update={"result": {attack: attack}})):
+        shown = plain(*result_text(answer))
+        assert "[31m" in shown, "what is not ours is not taken for a style"
         assert not set(shown) & set("\x1b\x07\r\u202e\x9b\x08")
 
 
@@ -294,7 +301,7 @@ def test_a_trial_says_which_pictures_it_did_not_count(glimpses: int, refused: in
         ("looked_at", "commands", "allowed", "asked", "denied", "changed", "allowed_but_denied_by_human"), 0
     )
     trial = Trial(**none, glimpses=glimpses, glimpses_refused=refused)
-    assert unstyle("".join(trial_text(trial).splitlines()[1:])) == says
+    assert plain(*list(trial_text(trial))[1:]) == says
 
 
 def every_command(one: Any) -> Iterator[Any]:

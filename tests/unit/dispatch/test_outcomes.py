@@ -151,7 +151,7 @@ async def test_a_read_that_brings_null_says_that_no_value_came_back(home: Home):
         result = await _answered(rig, None)
         assert (result.status, result.verdict) == (ResultStatus.SUCCESS, Verdict.CONFIRMED)
         assert result.note == NO_VALUE
-        assert NO_VALUE in result_text(result)
+        assert NO_VALUE in "\n".join(map(str, result_text(result)))
         recorded = [entry for entry in await rig.entries() if entry.kind is Kind.RESULT_RECORDED]
         assert recorded[-1].body["result"]["note"] == NO_VALUE
 
