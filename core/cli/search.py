@@ -28,6 +28,7 @@ from core.cli.output import (
 from core.cli.session import Session
 from core.fleet.models import ToolDescription, ToolHit, ToolScope
 from core.models.tools import Contract, Fact, Tool
+from core.schema_forms.fields import schema_fields
 from core.service.batch_proposal import propose
 
 _CONTRACT_NAMES = {
@@ -39,6 +40,8 @@ _CONTRACT_NAMES = {
     "evidence": "Shows it worked",
 }
 commands = command_set()
+# What begins with a dash and is no option here is one of the words, as in "run ls -la".
+WORDS = {"ignore_unknown_options": True}
 WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
 PatternOption = Annotated[
     str,
@@ -52,7 +55,9 @@ PatternOption = Annotated[
         "search screnshot",
         "search 'list branches' --device tag:lab --limit 5",
         "search write file --json",
-    )
+        "search run ls -la",
+    ),
+    context_settings=WORDS,
 )
 def search(
     context: typer.Context,
@@ -60,9 +65,10 @@ def search(
     device: PatternOption = "",
     limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 20,
 ) -> None:
-    """Find tools of all devices by what they are called and what they do, best first, with the reason.
+    """Find tools of all devices by what they are called, do and return, best first, with the reason.
 
-    Typing errors are forgiven. Devices that offer the same tool share a line, unless a word names a device.
+    Any word finds, also by another word for it; typing errors are forgiven. Devices that offer the same tool
+    share a line, unless a word names a device.
     """
 
     async def work(session: Session) -> None:
@@ -105,7 +111,9 @@ def describe(
         'do "memory and list the processes"',
         'do "read file /etc/hostname, then screenshot" --device tag:lab',
         'do "disk usage" --save disk-check',
-    )
+        "do \"save 'hello' to ~/note.txt\"",
+    ),
+    context_settings=WORDS,
 )
 def do(
     context: typer.Context,
@@ -117,9 +125,10 @@ def do(
 ) -> None:
     """Propose a batch for an intent, from the search alone. Nothing is sent.
 
-    Parts joined by "and", "then" or commas become steps. Arguments are taken from the words where a tool
-    lists the values that it takes, or wants a path; what is missing is named. Open a saved batch in the
-    window's builder, or plan it there.
+    Parts joined by "and", "then" or commas become steps. Arguments are taken from the words: quoted texts,
+    paths, keys, numbers, names of programs, values that a tool lists. What is missing is named, and the tool
+    that fits second best; a question never becomes a step that destroys. Open a saved batch in the window's
+    builder, or plan it there.
     """
 
     async def work(session: Session) -> None:
@@ -129,7 +138,11 @@ def do(
             await session.console.runs.save_batch(save, proposal.batch)
         if context.obj.json:
             batch = proposal.batch.model_dump(mode="json", by_alias=True)
-            say(as_json({"batch": batch, "notes": proposal.notes, "saved": save}))
+            steps = [
+                {"id": step.step.id, "lacks": step.lacks, "unused": step.unused, "or": step.alternative}
+                for step in proposal.steps
+            ]
+            say(as_json({"batch": batch, "steps": steps, "notes": proposal.notes, "saved": save}))
             return
         say(text.rstrip("\n"))
         for remark in proposal.notes:
@@ -182,6 +195,7 @@ def description_text(described: ToolDescription) -> str:
         _facts_text("Scope", described.scope, SCOPE_NAMES),
         f"{styled('Undo', 'bold')}\n  {one_line(described.undo)}",
         f"{styled('Arguments', 'bold')}\n{_schema_text(tool)}",
+        f"{styled('Results', 'bold')}\n{_results_text(tool)}",
         f"{styled('Latest calls', 'bold')}\n{_calls_text(described)}",
     ]
     return "\n\n".join(part for part in parts if part)
@@ -198,6 +212,23 @@ def _facts_text(title: str, model: Contract | ToolScope, names: dict[str, str]) 
 
 def _schema_text(tool: Tool) -> str:
     return shown_json(tool.input_schema)
+
+
+def _results_text(tool: Tool) -> str:
+    """The fields of the result, a line each: name as a batch writes it, type, and what it is."""
+    fields = schema_fields(tool.output_schema)
+    if not fields:
+        return "  The device does not say what its result has."
+    rows = []
+    for field in fields:
+        if field.when is None:
+            said = field.description
+        elif field.path == field.when[0]:
+            continue  # the value that the others depend on
+        else:
+            said = f"{field.description} If {field.when[0]} is {field.when[1]}.".strip()
+        rows.append((f"  {field.path}", claim_cell(field.kind_words), claim_cell(said, MOST_REASON)))
+    return table(("", "", ""), rows).split("\n", 1)[1]
 
 
 def _calls_text(described: ToolDescription) -> str:

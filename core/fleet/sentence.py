@@ -1,7 +1,8 @@
 """A sentence as an operator types it, taken apart: the values in it, and the other words.
 
-A value is what stands for itself: a quoted text, a path, an address, a chord of keys, a point, a number. The
-search for tools looks for the words, and takes from a value only its kind; `do` makes arguments of them.
+A value is what stands for itself: a quoted text, a path, an address, a chord of keys, a point, a number, a
+line for a shell. The search for tools looks for the words, and takes from a value only its kind; `do` makes
+arguments of them.
 """
 
 from __future__ import annotations
@@ -29,12 +30,20 @@ _PATTERNS = {
     "number": r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w.]*\w)",
 }
 _VALUE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()), re.IGNORECASE)
+RUN = re.compile(
+    r"^\s*(?:please\s+)?(?:run|execute|invoke)\s+(?:(?:the|a)\s+)?(?:shell\s+)?(?P<kind>(?:command|line)\s+)?",
+    re.IGNORECASE,
+)
+"""The beginning of a sentence whose rest may be a line for a shell; `kind` where it says so."""
+_LINE_END = re.compile(r"\s+(?:and|then)\b|[,;]\s|$", re.IGNORECASE)
+_OPTION = re.compile(r"\s--?[A-Za-z]")
 _KEY_WORD = re.compile(rf"\b{_NAMED_KEY}\b", re.IGNORECASE)
 
 
 class ValueKind(StrEnum):
     """What a value is, by its form."""
 
+    LINE = "line"
     QUOTED = "quoted"
     URL = "url"
     PATH = "path"
@@ -46,6 +55,7 @@ class ValueKind(StrEnum):
 
 # The words that a tool has that takes such a value.
 CUES: Mapping[ValueKind, tuple[str, ...]] = {
+    ValueKind.LINE: ("shell", "command"),
     ValueKind.QUOTED: (),
     ValueKind.URL: ("url", "web"),
     ValueKind.PATH: ("file", "path"),
@@ -89,7 +99,10 @@ def read_sentence(text: str) -> Sentence:
     """Take a sentence apart."""
     values = []
     rest = text
-    for found in _VALUE.finditer(text):
+    if (line := _line_in(text)) is not None:
+        values.append(line)
+        rest = _blanked(rest, line)
+    for found in _VALUE.finditer(rest):
         kind = ValueKind(str(found.lastgroup))
         inner = next((part for part in found.group("single", "double", "curved", "tick") if part), None)
         # A full stop or a question mark at the end is the sentence's.
@@ -98,5 +111,25 @@ def read_sentence(text: str) -> Sentence:
             said = said.rstrip("?!") if len(said) > 1 else said
             said = said[:-1] if said.endswith(".") and not said.endswith("..") and len(said) > 2 else said
         values.append(Value(kind, said, *found.span()))
-        rest = f"{rest[: found.start()]}{' ' * (found.end() - found.start())}{rest[found.end() :]}"
+        rest = _blanked(rest, values[-1])
     return Sentence(text, tuple(values), rest)
+
+
+def _line_in(text: str) -> Value | None:
+    """The line for a shell: a known program with an option, or with anything after "run"."""
+    # Most sentences have neither, and the records of programs take long to load.
+    said = RUN.match(text)
+    start = said.end() if said else len(text) - len(text.lstrip())
+    ended = _LINE_END.search(text, start)
+    line = text[start : ended.start() if ended else len(text)].rstrip()
+    if " " not in line or not (said or _OPTION.search(line)) or line[0] in "'\"“`":
+        return None
+    from core.programs.catalog import common_name, program_of
+
+    if not (said and said["kind"]) and not program_of(common_name(line.split()[0])).names:
+        return None
+    return Value(ValueKind.LINE, line, start, start + len(line))
+
+
+def _blanked(text: str, value: Value) -> str:
+    return f"{text[: value.start]}{' ' * (value.end - value.start)}{text[value.end :]}"

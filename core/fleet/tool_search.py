@@ -126,7 +126,6 @@ class Results(NamedTuple):
         return Results(self.succeeded + succeeded, self.failed + (not succeeded))
 
 
-_NO_RESULTS = Results()
 PastResults = Mapping[tuple[str, str], Results]
 
 
@@ -454,8 +453,8 @@ class ToolIndex:
         scores: dict[int, float] = {}
         for term, factor in match.terms.items():
             full, shares = factor * match.rarity, self._postings[term]
-            for number in fits:
-                if number in shares and (score := full * shares[number]) > scores.get(number, 0.0):
+            for number in fits.keys() & shares.keys():
+                if (score := full * shares[number]) > scores.get(number, 0.0):
                     scores[number] = score
         named = _DEVICE * match.rarity
         for device in match.devices:
@@ -532,9 +531,11 @@ class ToolIndex:
     def _factor(self, device: str, tool: str, results: PastResults) -> float:
         """The factor of health, a blocked definition and past results."""
         offer = self._offers[device]
-        succeeded, failed = results.get((device, tool), _NO_RESULTS)
-        past = 1.0 + _RESULTS_COUNT_FOR * (succeeded - failed) / (succeeded + failed + 2)
-        return _HEALTH[offer.health] * past * (_BLOCKED if offer.tools[tool].changed else 1.0)
+        factor = _HEALTH[offer.health] * (_BLOCKED if offer.tools[tool].changed else 1.0)
+        if (past := results.get((device, tool))) is not None:
+            succeeded, failed = past
+            factor *= 1.0 + _RESULTS_COUNT_FOR * (succeeded - failed) / (succeeded + failed + 2)
+        return factor
 
     def _order(self, candidate: _Candidate) -> tuple[str, str]:
         return self._definitions[candidate.number].tool.casefold(), candidate.device
@@ -597,13 +598,15 @@ def _reasons(definition: _Definition, device: str, matches: list[_Match]) -> lis
 
 def _place(definition: _Definition, match: _Match) -> _Place | None:
     """The place where a match counts most, if it finds this definition; the word itself before others."""
-    places = definition.places
-    found = [
-        (factor == _SAME, places[term].weight * factor, term)
-        for term, factor in match.terms.items()
-        if term in places
-    ]
-    return places[max(found)[2]] if found else None
+    places, terms = definition.places, match.terms
+    found = [term for term in terms if term in places]
+    if len(found) < 2:
+        return places[found[0]] if found else None
+    # They are in the order of how well they match.
+    best = found[-1]
+    if terms[best] < _SAME:
+        best = max(found, key=lambda term: places[term].weight * terms[term])
+    return places[best]
 
 
 def _shortened(text: str) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from mcp import types
 
@@ -28,6 +29,7 @@ from core.gateway.answers import (
     run_item,
 )
 from core.models.devices import Device
+from core.schema_forms.fields import schema_fields
 from core.service.envelope import Envelope
 from core.service.pages import every_result, whole_run
 
@@ -37,6 +39,7 @@ _SLICE = 2.0
 _MOST_ENDED = 10
 _PAGE = 50
 _MOST_DEVICES = 200
+_MOST_RESULT_FIELDS = 80
 # A text that can be a device's name; any other is a filter.
 _NAME = re.compile(r"[^\s\"'*?:!,]+")
 
@@ -314,6 +317,7 @@ def tool_item(described: ToolDescription) -> Item:
         "namespace": tool.namespace,
         "description": tool.description,
         "arguments": tool.input_schema,
+        "results": result_kinds(tool.output_schema),
         "effect": contract.effect.value.value,
         "risk": contract.risk.value.value,
         "undo": described.undo,
@@ -321,6 +325,22 @@ def tool_item(described: ToolDescription) -> Item:
         "health": described.health.value,
         "changed": tool.changed,
     }
+
+
+def result_kinds(schema: dict[str, Any]) -> Item:
+    """The fields of a result with their types, as steps of a batch name them; the rest is counted.
+
+    Fields that are there only for one value of another are below that value, as `info_type=disk`.
+    """
+    fields = schema_fields(schema)
+    kinds: Item = {}
+    for field in fields[:_MOST_RESULT_FIELDS]:
+        if field.when is None:
+            kinds[field.path] = field.kind_words
+        elif field.path != field.when[0]:
+            kinds.setdefault(f"{field.when[0]}={field.when[1]}", {})[field.path] = field.kind_words
+    left_out = len(fields) - _MOST_RESULT_FIELDS
+    return kinds | ({"more": left_out} if left_out > 0 else {})
 
 
 def batch_item(name: str, batch: Batch, devices: list[str]) -> Item:

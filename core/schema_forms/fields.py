@@ -14,6 +14,8 @@ from typing import Any
 
 MOST_FIELDS = 400
 _DEEPEST = 8
+# Subschemas that are looked at: references may multiply a small schema.
+_MOST_LOOKED_AT = 5_000
 _MOST_VALUES = 40
 
 
@@ -54,13 +56,15 @@ def schema_fields(schema: Any, most: int = MOST_FIELDS) -> list[SchemaField]:
 class _Walk:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
+        self._left = _MOST_LOOKED_AT
 
     def fields(
         self, schema: Any, prefix: str, when: tuple[str, Any] | None, within: frozenset[str], depth: int
     ) -> Iterator[SchemaField]:
         """The fields of an object or of the items of a list; `within` are the references that led here."""
         schema, within = self._followed(schema, within)
-        if schema is None or depth > _DEEPEST:
+        self._left -= 1
+        if schema is None or depth > _DEEPEST or self._left < 0:
             return
         properties, required = schema.get("properties"), schema.get("required")
         for name, part in properties.items() if isinstance(properties, dict) else ():
@@ -71,7 +75,7 @@ class _Walk:
             yield from self.fields(schema["items"], f"{prefix}[]", when, within, depth + 1)
         for key in ("allOf", "oneOf", "anyOf"):
             branches = schema.get(key)
-            for branch in branches if isinstance(branches, list) else ():
+            for branch in branches[: max(self._left, 0)] if isinstance(branches, list) else ():
                 condition = when or (_condition(branch) if key != "allOf" else None)
                 yield from self.fields(branch, prefix, condition, within, depth + 1)
 
@@ -114,11 +118,14 @@ class _Walk:
         return (schema, within) if isinstance(schema, dict) else (None, within)
 
     def _kind(self, schema: dict[str, Any], within: frozenset[str]) -> str:
+        self._left -= 1
+        if self._left < 0:
+            return "any"
         written = schema.get("type")
         kinds = [str(kind) for kind in (written if isinstance(written, list) else [written]) if kind]
         for key in ("oneOf", "anyOf"):
             branches = schema.get(key)
-            for branch in branches if isinstance(branches, list) and not kinds else ():
+            for branch in branches[:_MOST_VALUES] if isinstance(branches, list) and not kinds else ():
                 known, inside = self._followed(branch, within)
                 kinds.append(self._kind(known, inside) if known is not None else "any")
         if kinds == ["array"]:

@@ -25,7 +25,7 @@ LEAST_SCORE = 15.0
 # A tool fits about as well as the best one with this share of its score.
 _AS_WELL = 0.75
 _MOST_LOOKED_AT = 5
-_PARTS = re.compile(r"\s*(?:[,;]|\band then\b|\bthen\b|\band\b)\s*", re.IGNORECASE)
+_PARTS = re.compile(r"[,;]|\band then\b|\bthen\b|\band\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.fleet.sentence import Value, ValueKind, read_sentence
+from core.fleet.sentence import RUN, Value, ValueKind, read_sentence
 from core.fleet.thesaurus import is_known_word, related_words, without_phrases
 from core.fleet.words import FILLERS, stem, words
 from core.models.tools import Effect, Tool
@@ -30,10 +30,6 @@ _LABEL_NAME = re.compile(r"^(?:name|title|label)$")
 # Ids and refs come from another call's result, and are in no sentence.
 _REFERENCE = re.compile(r"(?:^|_)(?:id|ids|uuid|ref|token|hash|observation|cursor)$")
 _REST_NAME = re.compile(r"^(?:args|arguments|files|paths|urls)$")
-_RUN = re.compile(
-    r"^\s*(?:please\s+)?(?:run|execute|invoke)\s+(?:(?:the|a)\s+)?(?:shell\s+)?(?:(?:command|line)\s+)?",
-    re.IGNORECASE,
-)
 # Before the name of a program in which something is: "the windows of firefox".
 _ABOUT = frozenset("of from in by named called inside within".split())
 _ARTICLES = frozenset("the a an this that my your".split())
@@ -185,20 +181,27 @@ class _Taking:
         for value in self._sentence.values:
             if value.kind is not ValueKind.NUMBER or value in self._used:
                 continue
-            near = self._near(value)
-            fitting = [field for field in fields if near & _own_words(field)]
-            if not fitting:
-                fitting = [field for field in fields if field.name in self._needed]
-            if fitting and (field := fitting[0]).name not in self._arguments:
+            scores = {field.name: self._nearness(value, field) for field in fields}
+            best = max(scores, key=lambda name: scores[name], default=None)
+            if best is None or not scores[best]:
+                best = next((field.name for field in fields if field.name in self._needed), None)
+            if best is not None:
                 number = float(value.text)
-                self._arguments[field.name] = int(number) if number.is_integer() else number
+                self._arguments[best] = int(number) if number.is_integer() else number
                 self._used.add(value)
+                fields = [field for field in fields if field.name != best]
 
-    def _near(self, value: Value) -> set[str]:
-        """The stems of the two words before a value, and of the one after it."""
+    def _nearness(self, value: Value, field: SchemaField) -> int:
+        """How much the words beside a number are those of an argument: the word after it, its unit, most."""
         before = words(self._sentence.rest[: value.start])[-2:]
         after = words(self._sentence.rest[value.end :])[:1]
-        return {stem(word) for word in (*before, *after) if word not in FILLERS}
+        name, described = _stems(field.name), _stems(field.description)
+        return sum(
+            weight * (2 if stem(word) in name else 1 if stem(word) in described else 0)
+            for weight, beside in ((1, before), (2, after))
+            for word in beside
+            if word not in FILLERS
+        )
 
     # Texts and names
 
@@ -206,8 +209,10 @@ class _Taking:
         name = next((name for name in self._needed if _COMMAND_NAME.match(snake(name))), None)
         if name is None:
             return
-        self._take(name, ValueKind.QUOTED)
-        said = _RUN.match(self._sentence.text)
+        for kind in (ValueKind.LINE, ValueKind.QUOTED):
+            if name not in self._arguments:
+                self._take(name, kind)
+        said = RUN.match(self._sentence.text)
         if name not in self._arguments and said and (line := self._sentence.text[said.end() :].strip()):
             self._arguments[name] = line
             self._used.update(self._sentence.values)
@@ -327,5 +332,5 @@ class _Run:
         )
 
 
-def _own_words(field: SchemaField) -> set[str]:
-    return {stem(word) for word in words(f"{field.name} {field.description}") if word not in FILLERS}
+def _stems(text: str) -> set[str]:
+    return {stem(word) for word in words(text)}
