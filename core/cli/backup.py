@@ -66,7 +66,7 @@ def backup(
 @commands.command(
     "restore",
     epilog=examples(
-        "--home ~/restored restore /media/usb/desk.tar", "--home NEW restore desk.tar --passphrase-file F"
+        "restore /media/usb/desk.tar --home ~/restored", "restore desk.tar --home NEW --passphrase-file F"
     ),
 )
 def restore(

@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "search": Place(
         "search",
-        "Find tools of all devices by what they are called and what they do, best first, with the reason.",
+        "Find tools of all devices by what they are called, do and return, best first, with the reason.",
     ),
     "describe": Place(
         "search",

@@ -29,6 +29,7 @@ from core.cli.session import Session
 from core.cli.terminal import styled
 from core.fleet.models import ToolDescription, ToolHit, ToolScope
 from core.models.tools import Contract, Fact, Tool
+from core.schema_forms.fields import schema_fields
 from core.service.batch_proposal import propose
 
 _CONTRACT_NAMES = {
@@ -40,6 +41,8 @@ _CONTRACT_NAMES = {
     "evidence": "Shows it worked",
 }
 commands = command_set()
+# What begins with a dash and is no option here is one of the words, as in "run ls -la".
+WORDS = {"ignore_unknown_options": True}
 WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
 PatternOption = Annotated[
     str,
@@ -53,7 +56,9 @@ PatternOption = Annotated[
         "search screnshot",
         "search 'list branches' --device tag:lab --limit 5",
         "search write file --json",
-    )
+        "search run ls -la",
+    ),
+    context_settings=WORDS,
 )
 def search(
     context: typer.Context,
@@ -61,9 +66,10 @@ def search(
     device: PatternOption = "",
     limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 20,
 ) -> None:
-    """Find tools of all devices by what they are called and what they do, best first, with the reason.
+    """Find tools of all devices by what they are called, do and return, best first, with the reason.
 
-    Typing errors are forgiven. Devices that offer the same tool share a line, unless a word names a device.
+    Any word finds, also by another word for it; typing errors are forgiven. Devices that offer the same tool
+    share a line, unless a word names a device.
     """
 
     async def work(session: Session) -> Answer:
@@ -99,7 +105,9 @@ def describe(
         'do "memory and list the processes"',
         'do "read file /etc/hostname, then screenshot" --device tag:lab',
         'do "disk usage" --save disk-check',
-    )
+        "do \"save 'hello' to ~/note.txt\"",
+    ),
+    context_settings=WORDS,
 )
 def do(
     context: typer.Context,
@@ -111,9 +119,10 @@ def do(
 ) -> None:
     """Propose a batch for an intent, from the search alone. Nothing is sent.
 
-    Parts joined by "and", "then" or commas become steps. Arguments are taken from the words where a tool
-    lists the values that it takes, or wants a path; what is missing is named. Open a saved batch in the
-    window's builder, or plan it there.
+    Parts joined by "and", "then" or commas become steps. Arguments are taken from the words: quoted texts,
+    paths, keys, numbers, names of programs, values that a tool lists. What is missing is named, and the tool
+    that fits second best; a question never becomes a step that destroys. Open a saved batch in the window's
+    builder, or plan it there.
     """
 
     async def work(session: Session) -> Answer:
@@ -122,9 +131,14 @@ def do(
             await session.console.runs.save_batch(save, proposal.batch)
         text: list[Block] = [batch_to_yaml(proposal.batch).rstrip("\n")]
         text += [Remark(one_line(remark)) for remark in proposal.notes]
+        steps = [
+            {"id": step.step.id, "lacks": step.lacks, "unused": step.unused, "or": step.alternative}
+            for step in proposal.steps
+        ]
         if save is not None:
             text.append(Remark(f"Saved as {one_line(save)}. Nothing was sent."))
-        return Answer({"batch": proposal.batch, "notes": proposal.notes, "saved": save}, text)
+        value = {"batch": proposal.batch, "steps": steps, "notes": proposal.notes, "saved": save}
+        return Answer(value, text)
 
     in_session(context, work, wait_for_devices=True)
 
@@ -171,6 +185,7 @@ def description_text(described: ToolDescription) -> Iterator[Block]:
     yield from ("", styled("Scope", "bold"), _facts_table(described.scope, SCOPE_NAMES))
     yield from ("", styled("Undo", "bold"), f"  {one_line(described.undo)}")
     yield from ("", styled("Arguments", "bold"), _schema_text(tool))
+    yield from ("", styled("Results", "bold"), _results_text(tool))
     yield from ("", styled("Latest calls", "bold"), _calls_text(described))
 
 
@@ -185,6 +200,23 @@ def _facts_table(model: Contract | ToolScope, names: dict[str, str]) -> Block:
 
 def _schema_text(tool: Tool) -> str:
     return shown_json(tool.input_schema)
+
+
+def _results_text(tool: Tool) -> Block:
+    """The fields of the result, a line each: name as a batch writes it, type, and what it is."""
+    fields = schema_fields(tool.output_schema)
+    if not fields:
+        return "  The device does not say what its result has."
+    rows = []
+    for field in fields:
+        if field.when is None:
+            said = field.description
+        elif field.path == field.when[0]:
+            continue  # the value that the others depend on
+        else:
+            said = f"{field.description} If {field.when[0]} is {field.when[1]}.".strip()
+        rows.append((f"  {field.path}", claim_cell(field.kind_words), claim_cell(said, MOST_REASON)))
+    return table(("", "", ""), rows)
 
 
 def _calls_text(described: ToolDescription) -> Block:

@@ -1,9 +1,11 @@
-"""Search over the tools of all devices: by names, servers, arguments, descriptions, devices and their tags.
+"""Search over the tools of all devices: by names, servers, descriptions, arguments, results, devices, tags.
 
-`ToolIndex` holds the words of each definition once, however many devices offer it. `follow` brings it up to
-date when tools have changed, so that a search only looks words up. A word finds a tool if a word of the tool
-is the same, begins with it or (names only) contains it; a word that finds nothing so is looked for by its
-spelling. Fit decides first; health and past results of a device move a tool among those that fit alike.
+`ToolIndex` is an inverted index: for each stem of a word, the definitions that have it, with its share of a
+BM25 score over the fields of a definition (BM25F: a word in a name counts more than one in a description).
+`follow` brings the index up to date when tools have changed, so that a search only looks words up. A word of
+a query finds tools by itself or by another one of the thesaurus; the word that is being typed, by its
+beginning; a word that finds nothing so, by its spelling. Fit decides first; health and past results of a
+device move a tool among those that fit alike.
 """
 
 from __future__ import annotations
@@ -15,28 +17,32 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
 from core.aip.messages import ResultStatus
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import ToolHit
+from core.fleet.sentence import CUES, ValueKind, read_sentence
+from core.fleet.thesaurus import is_known_word, related_words, without_phrases
+from core.fleet.words import FILLERS, MOST_TEXT, is_question, stem, words
 from core.models.devices import Health
-from core.models.tools import Tool
+from core.models.tools import Effect, Tool
+from core.schema_forms.fields import schema_fields
 from core.tasks import in_turns
 
 # Characters of a query.
 LONGEST_QUERY = 500
 MOST_HITS = 200
-# Of one tool, as its device may send megabytes: characters of a text, arguments, and words of a field.
-_MOST_TEXT = 2_000
-_MOST_ARGUMENTS = 40
+# Of one tool, as its device may send megabytes: arguments, fields of a result, and words of a field.
+_MOST_FIELDS = 80
 _MOST_WORDS = 300
 _SHOWN_TEXT = 300
-# Letters from which on a word is looked for at the beginning of others, inside names, and by its spelling.
-_SHORTEST_PREFIX = 2
-_SHORTEST_PART = 3
+# Letters from which on a word is looked for at the beginning of words outside names, of devices, and by its
+# spelling.
+_SHORTEST_PREFIX = 3
+_SHORTEST_DEVICE = 3
 _SHORTEST_FUZZY = 4
 _MOST_PREFIXED = 300
 # Per cent of `rapidfuzz.fuzz.ratio`, and how many words of a query are looked for by their spelling.
@@ -47,22 +53,46 @@ _MOST_LIKE = 5
 # not if they are more than this, and more than the others.
 _MOST_UNUSED = 500
 
-# Words of a question that say nothing of what is asked for.
-FILLERS = frozenset(
-    "a an and any are can do does for from get has have how i in is it its many me much my of on or show "
-    "that the there this to was what when where which who why with".split()
-)
-_WORD = re.compile(r"[^\W\d_]+|\d+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+NAME, TITLE, SERVER, DESCRIPTION = "name", "title", "server", "description"
+# The names and the allowed values of arguments, those of result fields, and the descriptions of both.
+ARGUMENT, RESULT, DETAIL = "argument", "result", "detail"
 
-NAME, TITLE, SERVER, ARGUMENT, DESCRIPTION = "name", "title", "server", "argument", "description"
-# The weight of a word by the field in which it is found; a device's name or tag weighs less than a tool's.
-_WEIGHTS = {NAME: 100.0, TITLE: 80.0, SERVER: 70.0, DESCRIPTION: 45.0, ARGUMENT: 40.0}
-_NAMES = (NAME, TITLE, SERVER)
-_DEVICE_WEIGHT = 60.0
-_WHOLE_NAME = 15.0
-# The factor for how a word is found. A prefix counts more the longer it is.
-_SAME, _STEM, _PREFIX, _INSIDE, _LIKE = 1.0, 0.95, 0.75, 0.6, 0.55
+
+class _Field(NamedTuple):
+    """What a word in a field of a definition counts, and BM25's normalisation of the field's length.
+
+    `length` is the usual number of words there, and `discount` how much more of them count less each.
+    """
+
+    weight: float
+    length: int
+    discount: float = 0.5
+
+
+_FIELDS = {
+    NAME: _Field(3.0, 3),
+    TITLE: _Field(2.5, 4),
+    SERVER: _Field(1.5, 1),
+    DESCRIPTION: _Field(1.5, 25),
+    ARGUMENT: _Field(1.0, 10),
+    # More fields of a result do not make it say less of each.
+    RESULT: _Field(0.6, 20, 0.0),
+    DETAIL: _Field(0.3, 50),
+}
+# BM25's constant that says how soon more of the same word counts no more.
+_SATURATION = 1.2
+# The share of a word that is found in a name alone, by which scores are made per cent.
+_WHOLE_SHARE = 3.0 / (3.0 + _SATURATION)
+# What the whole name adds to the score of a tool.
+_WHOLE_NAME = 0.15
+# The factor for how a word is found; the thesaurus has its own. A prefix counts more the longer it is.
+_SAME, _PREFIX, _AFTER_WHOLE, _LIKE, _DEVICE = 1.0, 0.75, 0.4, 0.55, 0.6
+# What a word counts that is not typed but stands for a value, such as "path" for /etc/hosts.
+_CUE = 0.3
+# A question wants to know something, and is answered by a tool that looks.
+_ANSWERS_QUESTION = 1.4
+# In prose, `list_windows` is not about lists and windows: it refers to another tool or argument.
+_IDENTIFIER = re.compile(r"\b[a-zA-Z0-9]+(?:_[a-zA-Z0-9]+)+\b")
 _HEALTH = {
     Health.ONLINE: 1.0,
     Health.BUSY: 1.0,
@@ -96,38 +126,92 @@ class Results(NamedTuple):
         return Results(self.succeeded + succeeded, self.failed + (not succeeded))
 
 
-_NO_RESULTS = Results()
 PastResults = Mapping[tuple[str, str], Results]
+
+
+class _Place(NamedTuple):
+    """The field of a definition in which a stem counts most, and the word that stands there."""
+
+    weight: float
+    where: str
+    word: str
 
 
 @dataclass(slots=True)
 class _Definition:
-    """The words of one definition by field; `arguments` has them for each argument, by its name.
+    """One definition that is in the index; `places` are its stems.
 
     `devices` are those that offer it now, in the order in which they were first seen with it.
     """
 
     tool: str
-    words: dict[str, frozenset[str]]
-    arguments: tuple[tuple[str, frozenset[str]], ...]
+    observes: bool
+    places: dict[str, _Place]
     devices: dict[str, None] = field(default_factory=dict)
 
 
-class _Match(NamedTuple):
-    """The finds of one word of a query: the score of each definition, and by which terms of theirs.
+class _Words:
+    """The words of one definition, as they are read: by stem, how often in which field, and where first."""
 
-    `terms` map a term to how well it matches (0 to 1); `name_terms` are those that count in names. `devices`
-    are the devices that the word names, each with the reason.
+    def __init__(self, tool: Tool) -> None:
+        self.stems: dict[str, str] = {}
+        self.places: dict[str, _Place] = {}
+        self._counts: dict[str, Counter[str]] = {name: Counter() for name in _FIELDS}
+        self._add(NAME, NAME, " ".join(filter(None, (tool.tool_name, tool.own_name))))
+        self._add(TITLE, TITLE, tool.title or "")
+        self._add(SERVER, SERVER, tool.namespace or "")
+        self._add(DESCRIPTION, DESCRIPTION, _without_identifiers(tool.description))
+        for name, schema in ((ARGUMENT, tool.input_schema), (RESULT, tool.output_schema)):
+            for part in schema_fields(schema, _MOST_FIELDS):
+                where = f"{name} {part.name}"
+                self._add(name, where, " ".join((part.name, *map(str, part.values))))
+                self._add(DETAIL, where, _without_identifiers(part.description))
+
+    def _add(self, name: str, where: str, text: str) -> None:
+        weight, counts = _FIELDS[name].weight, self._counts[name]
+        found: dict[str, None] = {}
+        for word in words(text):
+            term = self.stems.setdefault(word, stem(word))
+            if term not in found and (term not in self.places or self.places[term].weight < weight):
+                self.places[term] = _Place(weight, where, word)
+            found[term] = None
+        if len(counts) < _MOST_WORDS:
+            counts.update(found.keys())
+
+    def shares(self) -> Iterator[tuple[str, float]]:
+        """The share of BM25 of each stem, from 0 to 1, before it is weighed by how rare the stem is."""
+        sums: dict[str, float] = defaultdict(float)
+        for name, counts in self._counts.items():
+            weight, usual, discount = _FIELDS[name]
+            length = 1.0 - discount + discount * counts.total() / usual
+            for term, count in counts.items():
+                sums[term] += weight * count / length
+        return ((term, value / (value + _SATURATION)) for term, value in sums.items())
+
+
+def _without_identifiers(text: str) -> str:
+    return _IDENTIFIER.sub(" ", text[:MOST_TEXT])
+
+
+class _Asked(NamedTuple):
+    """A word of a query, what it counts, and whether it is still being typed."""
+
+    word: str
+    weight: float = 1.0
+    typing: bool = False
+
+
+class _Match(NamedTuple):
+    """A word of a query and its finds: the stems by which it finds, with how well they match (0 to 1).
+
+    `rarity` is what the word counts. `devices` are the devices that it names, each with the reason. `finds`
+    is about how many definitions it finds.
     """
 
-    scores: dict[int, float]
     terms: dict[str, float]
-    name_terms: dict[str, float]
+    rarity: float
     devices: dict[str, str]
-
-    def weight(self, definitions: int) -> float:
-        """A word that few definitions have says more: from 0.5 to 1."""
-        return 1.0 - 0.5 * math.sqrt(min(1.0, len(self.scores) / max(definitions, 1)))
+    finds: int
 
 
 class _Candidate(NamedTuple):
@@ -149,13 +233,14 @@ class ToolIndex:
         # By tool key and digest of the contract, which covers the definition.
         self._numbers: dict[tuple[str, str], int] = {}
         self._of_device: dict[str, list[int]] = {}
-        self._postings: dict[str, dict[str, list[int]]] = {name: {} for name in _WEIGHTS}
+        # By a stem: the definitions that have it, with its share of BM25 in each.
+        self._postings: dict[str, dict[int, float]] = {}
         # Names without what separates their words, as in `getsysteminfo`.
         self._whole_names: dict[str, list[int]] = {}
-        # Every term, and every term of a name, in alphabetical order; the latter also as lines of one text.
+        # The words as they are written, with their stems, and in alphabetical order; those of names as well.
+        self._stems: dict[str, str] = {}
         self._terms: list[str] = []
         self._name_terms: list[str] = []
-        self._name_lines = ""
         # By a word of a device's name or tags: the devices, each with the reason in words.
         self._device_words: dict[str, dict[str, str]] = defaultdict(dict)
         self._device_terms: list[str] = []
@@ -183,8 +268,8 @@ class ToolIndex:
     ) -> list[ToolHit]:
         """The tools that fit a query, best first; `among` limits the devices. An empty query fits every tool.
 
-        A tool fits if it has at least half of the words that say something. Devices that offer the same
-        definition share a hit, unless a word of the query names devices.
+        The last word may be one that is still being typed, unless a blank follows. Devices that offer the
+        same definition share a hit, unless a word of the query names devices.
 
         Raises:
             BadInput: the query is too long.
@@ -196,14 +281,16 @@ class ToolIndex:
             )
         limit = min(max(limit, 1), MOST_HITS)
         matches = list(self._matches(query))
-        fits = self._fits(query, matches)
+        asks = is_question(query)
+        fits, most = self._fits(query, matches, limit)
         named = {device for match in matches for device in match.devices}
         best = sorted(fits.items(), key=itemgetter(1), reverse=True)
-        # More than the limit, as health and past results may change their order.
         candidates = [
             candidate
-            for number, fit in islice(self._on(best, among), limit * 2 + 20)
-            for candidate in self._candidates(number, fit, named, among, limit, results)
+            for number, fit in islice(self._on(best, among), _most_ranked(limit))
+            for candidate in self._candidates(
+                number, fit / most * 100 * self._answers(number, asks), named, among, limit, results
+            )
         ]
         candidates.sort(key=lambda one: (-one.score, *self._order(one)))
         return [self._hit(candidate, matches, among) for candidate in candidates[:limit]]
@@ -223,7 +310,7 @@ class ToolIndex:
         for devices in self._device_words.values():
             devices.pop(device, None)
         for kind, text in reversed(texts):
-            for word in {text.casefold(), *(part for part in _words(text) if not part.isdigit())}:
+            for word in {text.casefold(), *(part for part in words(text) if not part.isdigit())}:
                 if word not in self._device_words:
                     insort(self._device_terms, word)
                 self._device_words[word][device] = f"{kind}: {text}"
@@ -234,25 +321,21 @@ class ToolIndex:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._definitions)
-            definition = _read(tool)
-            self._definitions.append(definition)
-            self._whole_names.setdefault("".join(_words(tool.tool_name)), []).append(number)
-            for name, words in definition.words.items():
-                for word in words:
-                    self._post(name, word, number)
+            read = _Words(tool)
+            observes = tool.contract.effect.value is Effect.OBSERVE
+            self._definitions.append(_Definition(tool.tool_name, observes, read.places))
+            self._whole_names.setdefault("".join(words(tool.tool_name)), []).append(number)
+            for word, term in read.stems.items():
+                if word not in self._stems:
+                    self._stems[word] = term
+                    insort(self._terms, word)
+            for word in words(tool.tool_name):
+                place = bisect_left(self._name_terms, word)
+                if self._name_terms[place : place + 1] != [word]:
+                    self._name_terms.insert(place, word)
+            for term, share in read.shares():
+                self._postings.setdefault(term, {})[number] = share
         return number
-
-    def _post(self, name: str, word: str, number: int) -> None:
-        postings = self._postings[name]
-        if word in postings:
-            postings[word].append(number)
-            return
-        if name in _NAMES and not any(word in self._postings[other] for other in _NAMES):
-            insort(self._name_terms, word)
-            self._name_lines = ""
-        if not self._is_term(word):
-            insort(self._terms, word)
-        postings[word] = [number]
 
     def _compact(self) -> None:
         """Begin again if most definitions are offered by no device any more."""
@@ -263,101 +346,149 @@ class ToolIndex:
     # Looking words up
 
     def _matches(self, query: str) -> Iterator[_Match]:
-        typed = query.split()
-        words: dict[str, None] = {}
-        for word in [word for word in typed if word.casefold() not in FILLERS] or typed:
-            whole = word.casefold() in self._device_words
-            words.update(dict.fromkeys([word.casefold()] if whole else _words(word)))
         spelled = 0
-        for word in words:
-            terms, name_terms = self._terms_for(word)
+        for word, weight, typing in self._asked(query):
+            terms = self._terms_for(word, typing)
             devices = self._devices_for(word, exactly=_SAME in terms.values())
-            if not (name_terms or devices) and len(word) >= _SHORTEST_FUZZY and spelled < _MOST_FUZZY:
+            # A word that the thesaurus knows is spelled as it should be.
+            strange = not (terms or devices or is_known_word(word)) and len(word) >= _SHORTEST_FUZZY
+            if strange and spelled < _MOST_FUZZY:
                 spelled += 1
-                terms = name_terms = self._terms_like(word)
-            yield _Match(self._scores(terms, name_terms, devices), terms, name_terms, devices)
+                terms = self._terms_like(word)
+            yield self._match(weight, terms, devices)
 
-    def _is_term(self, word: str) -> bool:
-        return any(word in postings for postings in self._postings.values())
+    def _asked(self, query: str) -> list[_Asked]:
+        """The words of a query that say something, and words that stand for the kinds of its values."""
+        sentence = read_sentence(query)
+        kinds = {value.kind for value in sentence.values}
+        # A number is a value, but also a part of names.
+        numbers = " ".join(sentence.of(ValueKind.NUMBER))
+        told = [*self._split(without_phrases(sentence.rest)), *words(numbers)]
+        said = [word for word in told if word not in FILLERS]
+        if not said:
+            said = [word for text in sentence.of(ValueKind.QUOTED) for word in words(text)] or told
+        typing = said[-1] if said and query[-1:].isalnum() and query.casefold().endswith(said[-1]) else None
+        asked = {word: _Asked(word, typing=word == typing) for word in said}
+        for kind in sorted(kinds):
+            for word in CUES[kind]:
+                asked.setdefault(word, _Asked(word, _CUE))
+        return list(asked.values())
 
-    def _terms_for(self, word: str) -> tuple[dict[str, float], dict[str, float]]:
-        """The terms that a word matches, and those that it matches in names: also terms that contain it."""
-        terms: dict[str, float] = {}
-        prefixed = self._terms if len(word) >= _SHORTEST_PREFIX else self._name_terms
-        for term in islice(_beginning_with(word, prefixed), _MOST_PREFIXED):
-            terms[term] = _PREFIX + 0.2 * len(word) / len(term)
-        if (stem := _stem(word)) != word and self._is_term(stem):
-            terms[stem] = _STEM
-        if self._is_term(word):
-            terms[word] = _SAME
-        if len(word) >= _SHORTEST_PART and not any(term in self._postings[NAME] for term in terms):
-            return terms, {**dict.fromkeys(self._names_containing(word), _INSIDE), **terms}
-        return terms, terms
+    def _split(self, text: str) -> list[str]:
+        """The words of a text, in which the name of a device is one word."""
+        parts = text.casefold().split()
+        if not any(part in self._device_words for part in parts):
+            return words(text)
+        pairs = zip(text.split(), parts, strict=True)
+        return [
+            word
+            for part, folded in pairs
+            for word in ([folded] if folded in self._device_words else words(part))
+        ]
+
+    def _terms_for(self, word: str, typing: bool) -> dict[str, float]:
+        """The stems by which a word finds: its own, those of other words for it, and what it begins."""
+        own = stem(word)
+        related = related_words().get(own, {})
+        terms = {other: factor for other, factor in related.items() if other in self._postings}
+        is_whole = own in self._postings
+        if typing:
+            prefixed = self._terms if len(word) >= _SHORTEST_PREFIX else self._name_terms
+            factor = _AFTER_WHOLE if is_whole or terms else 1.0
+            for written in islice(_beginning_with(word, prefixed), _MOST_PREFIXED):
+                begun = (_PREFIX + 0.2 * len(word) / len(written)) * factor
+                term = self._stems[written]
+                terms[term] = max(terms.get(term, 0.0), begun)
+        if is_whole:
+            terms[own] = _SAME
+        return terms
 
     def _terms_like(self, word: str) -> dict[str, float]:
         # Imported here, as it takes longer than the first hundred searches.
         from rapidfuzz import fuzz, process
 
         like: dict[str, float] = {}
-        for spelling in {word, _stem(word)}:
-            for term, ratio, _ in process.extract(
+        for spelling in {word, stem(word)}:
+            for written, ratio, _ in process.extract(
                 spelling, self._terms, scorer=fuzz.ratio, score_cutoff=_LEAST_RATIO, limit=_MOST_LIKE
             ):
+                term = self._stems[written]
                 like[term] = max(like.get(term, 0.0), _LIKE * ratio / 100)
         return like
-
-    def _names_containing(self, word: str) -> Iterator[str]:
-        # One search in one text: a loop over thousands of terms takes a tenth of a millisecond.
-        self._name_lines = self._name_lines or "\n".join(("", *self._name_terms, ""))
-        lines, at = self._name_lines, self._name_lines.find(word)
-        while at >= 0:
-            end = lines.find("\n", at)
-            yield lines[lines.rfind("\n", 0, at) + 1 : end]
-            at = lines.find(word, end)
 
     def _devices_for(self, word: str, exactly: bool) -> dict[str, str]:
         """The devices that a word names; `exactly` leaves out those whose names only begin with it."""
         devices = dict(self._device_words.get(word, ()))
-        if not devices and not exactly and len(word) >= _SHORTEST_PART:
+        if not devices and not exactly and len(word) >= _SHORTEST_DEVICE:
             for term in _beginning_with(word, self._device_terms):
                 devices.update(self._device_words[term])
         return devices
 
-    def _scores(
-        self, terms: dict[str, float], name_terms: dict[str, float], devices: dict[str, str]
-    ) -> dict[int, float]:
-        lists = [(_DEVICE_WEIGHT, self._of_device[device]) for device in devices]
-        for name, postings in self._postings.items():
-            wanted = name_terms if name in _NAMES else terms
-            lists += [
-                (_WEIGHTS[name] * factor, postings[term])
-                for term, factor in wanted.items()
-                if term in postings
-            ]
+    def _match(self, weight: float, terms: dict[str, float], devices: dict[str, str]) -> _Match:
+        counts = [len(self._postings[term]) for term in terms]
+        # How rare a word is, is how rare the most frequent of the stems is by which it finds.
+        rarity = _rarity(max(counts, default=0), len(self._definitions)) * weight
+        finds = sum(counts) + sum(len(self._of_device[device]) for device in devices)
+        # In ascending order, so that what counts most is written last.
+        return _Match(dict(sorted(terms.items(), key=itemgetter(1))), rarity, devices, finds)
+
+    def _scores(self, match: _Match) -> dict[int, float]:
+        """The score of each definition that a word finds: by the stem with which it fits best."""
         scores: dict[int, float] = {}
-        # In ascending order, so that the best score of a definition is written last.
-        for score, numbers in sorted(lists, key=lambda pair: pair[0]):
-            scores.update(dict.fromkeys(numbers, score))
+        for term, factor in match.terms.items():
+            full = factor * match.rarity
+            if not scores:
+                scores = {number: full * share for number, share in self._postings[term].items()}
+                continue
+            for number, share in self._postings[term].items():
+                if full * share > scores.get(number, 0.0):
+                    scores[number] = full * share
+        for device in match.devices:
+            named = _DEVICE * match.rarity
+            scores.update({number: max(scores.get(number, 0.0), named) for number in self._of_device[device]})
         return scores
+
+    def _add_to(self, fits: dict[int, float], match: _Match) -> None:
+        """Add the scores of a word to those definitions that others have found; find no further ones."""
+        scores: dict[int, float] = {}
+        for term, factor in match.terms.items():
+            full, shares = factor * match.rarity, self._postings[term]
+            for number in fits.keys() & shares.keys():
+                if (score := full * shares[number]) > scores.get(number, 0.0):
+                    scores[number] = score
+        named = _DEVICE * match.rarity
+        for device in match.devices:
+            for number in self._of_device[device]:
+                if number in fits and named > scores.get(number, 0.0):
+                    scores[number] = named
+        for number, score in scores.items():
+            fits[number] += score
 
     # Ranking
 
-    def _fits(self, query: str, matches: list[_Match]) -> dict[int, float]:
-        """How well each definition fits, up to 100, and more where the query is its name."""
+    def _fits(self, query: str, matches: list[_Match], limit: int) -> tuple[dict[int, float], float]:
+        """How well each definition fits, and how well one would that has every word in its name alone."""
         if not matches:
-            return dict.fromkeys(range(len(self._definitions)), 1.0)
-        weights = [match.weight(len(self._definitions)) for match in matches]
-        whole = sum(weights)
-        # Which have enough words is counted before it is added up: most tools have one, and few have half.
-        enough = _with_half(matches) if len(matches) > 2 else None
+            return dict.fromkeys(range(len(self._definitions)), 0.01), 1.0
         fits: dict[int, float] = {}
-        for (scores, *_), weight in zip(matches, weights, strict=True):
-            share = weight / whole
-            for number in scores if enough is None else enough & scores.keys():
-                fits[number] = fits.get(number, 0.0) + scores[number] * share
-        for number in self._whole_names.get("".join(_words(query)), ()):
-            fits[number] = max(fits.get(number, 0.0), _WEIGHTS[NAME]) + _WHOLE_NAME
-        return fits
+        # The rarest word first: where it has found enough, a frequent one only tells these apart.
+        for match in sorted(matches, key=lambda match: match.finds):
+            if not fits:
+                fits = self._scores(match)
+                continue
+            if len(fits) >= _most_ranked(limit) and match.finds > len(fits):
+                self._add_to(fits, match)
+                continue
+            for number, score in self._scores(match).items():
+                fits[number] = fits.get(number, 0.0) + score
+        most = _WHOLE_SHARE * sum(match.rarity for match in matches)
+        for number in self._whole_names.get("".join(words(query)), ()):
+            fits[number] = max(fits.get(number, 0.0), most) + most * _WHOLE_NAME
+        return fits, most
+
+    def _answers(self, number: int, asks: bool) -> float:
+        """The factor for a question, which a tool that looks can answer."""
+        return _ANSWERS_QUESTION if asks and self._definitions[number].observes else 1.0
 
     def _on(
         self, best: list[tuple[int, float]], among: Collection[str] | None
@@ -400,9 +531,11 @@ class ToolIndex:
     def _factor(self, device: str, tool: str, results: PastResults) -> float:
         """The factor of health, a blocked definition and past results."""
         offer = self._offers[device]
-        succeeded, failed = results.get((device, tool), _NO_RESULTS)
-        past = 1.0 + _RESULTS_COUNT_FOR * (succeeded - failed) / (succeeded + failed + 2)
-        return _HEALTH[offer.health] * past * (_BLOCKED if offer.tools[tool].changed else 1.0)
+        factor = _HEALTH[offer.health] * (_BLOCKED if offer.tools[tool].changed else 1.0)
+        if (past := results.get((device, tool))) is not None:
+            succeeded, failed = past
+            factor *= 1.0 + _RESULTS_COUNT_FOR * (succeeded - failed) / (succeeded + failed + 2)
+        return factor
 
     def _order(self, candidate: _Candidate) -> tuple[str, str]:
         return self._definitions[candidate.number].tool.casefold(), candidate.device
@@ -429,48 +562,18 @@ class ToolIndex:
         )
 
 
-def _with_half(matches: list[_Match]) -> set[int]:
-    """The definitions that at least half of the words find."""
-    found = Counter(chain.from_iterable(match.scores for match in matches))
-    return {number for number, count in found.items() if count >= len(matches) / 2}
+def _most_ranked(limit: int) -> int:
+    """How many of the best are ranked by health and past results, too: these may change their order."""
+    return limit + 20
 
 
-def _read(tool: Tool) -> _Definition:
-    arguments = tuple(_arguments(tool))
-    names = " ".join(filter(None, (tool.tool_name, tool.own_name)))
-    texts = {
-        NAME: names,
-        TITLE: tool.title or "",
-        SERVER: tool.namespace or "",
-        DESCRIPTION: tool.description,
-    }
-    words = {name: frozenset(_words(text)) for name, text in texts.items()}
-    words[ARGUMENT] = frozenset(islice((word for _, has in arguments for word in has), _MOST_WORDS))
-    return _Definition(tool.tool_name, words, arguments)
+def _rarity(having: int, count: int) -> float:
+    """The inverse document frequency of BM25, plus one: among few tools, a frequent word still says much.
 
-
-def _arguments(tool: Tool) -> Iterator[tuple[str, frozenset[str]]]:
-    """The words of each argument: of its name, its description, and the values that it may have."""
-    properties = tool.input_schema.get("properties")
-    for name, schema in islice(properties.items() if isinstance(properties, dict) else (), _MOST_ARGUMENTS):
-        texts = [str(name)]
-        if isinstance(schema, dict):
-            allowed = schema.get("enum")
-            texts.append(str(schema.get("description") or ""))
-            texts += map(str, allowed[:_MOST_ARGUMENTS] if isinstance(allowed, list) else ())
-        yield str(name), frozenset(_words(" ".join(texts)))
-
-
-def _words(text: str) -> list[str]:
-    """The words of a text in small letters; `getSystemInfo` and `get_system_info` have the same."""
-    return [word.casefold() for word in islice(_WORD.findall(_HUMP.sub(" ", text[:_MOST_TEXT])), _MOST_WORDS)]
-
-
-def _stem(word: str) -> str:
-    """A word without its plural's ending: `processes` finds `process`, `files` finds `file`."""
-    if len(word) > _SHORTEST_FUZZY and word.endswith(("sses", "shes", "ches", "xes")):
-        return word[:-2]
-    return word[:-1] if len(word) >= _SHORTEST_FUZZY and word.endswith("s") and word[-2] != "s" else word
+    A word that nothing has is as rare as one that a tenth has.
+    """
+    known = having or count / 10
+    return 1.0 + math.log(1.0 + (count - known + 0.5) / (known + 0.5))
 
 
 def _beginning_with(word: str, terms: list[str]) -> Iterator[str]:
@@ -484,25 +587,26 @@ def _reasons(definition: _Definition, device: str, matches: list[_Match]) -> lis
     """Where each word of the query was found, such as `description: memory`, in the order of the words."""
     reasons: dict[str, list[str]] = {}
     for match in matches:
-        where, term = _place(definition, match)
-        if term:
-            reasons.setdefault(where, []).append(term)
+        if (place := _place(definition, match)) is not None:
+            reasons.setdefault(place.where, []).append(place.word)
         elif device in match.devices:
             reasons.setdefault(match.devices[device], [])
-    return [f"{where}: {', '.join(terms)}" if terms else where for where, terms in reasons.items()]
+    return [
+        f"{where}: {', '.join(dict.fromkeys(terms))}" if terms else where for where, terms in reasons.items()
+    ]
 
 
-def _place(definition: _Definition, match: _Match) -> tuple[str, str]:
-    """The field that counts most among those with a term of this match, and the term; empty without one."""
-    for name in _WEIGHTS:
-        terms = match.name_terms if name in _NAMES else match.terms
-        words = definition.words[name]
-        if not terms.keys().isdisjoint(words):
-            term = max(terms.keys() & words, key=lambda one: (terms[one], one))
-            if name == ARGUMENT:
-                return f"argument {next(name for name, words in definition.arguments if term in words)}", term
-            return name, term
-    return "", ""
+def _place(definition: _Definition, match: _Match) -> _Place | None:
+    """The place where a match counts most, if it finds this definition; the word itself before others."""
+    places, terms = definition.places, match.terms
+    found = [term for term in terms if term in places]
+    if len(found) < 2:
+        return places[found[0]] if found else None
+    # They are in the order of how well they match.
+    best = found[-1]
+    if terms[best] < _SAME:
+        best = max(found, key=lambda term: places[term].weight * terms[term])
+    return places[best]
 
 
 def _shortened(text: str) -> str:

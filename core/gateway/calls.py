@@ -31,6 +31,7 @@ from core.gateway.answers import (
     whole_run_item,
 )
 from core.models.devices import Device, Health
+from core.schema_forms.fields import schema_fields
 from core.service.envelope import Envelope, SavedEvidence
 from core.service.pages import every_result, whole_run
 from core.text import sentences, some_names
@@ -46,6 +47,7 @@ _MOST_PICTURES = 4
 _MOST_DEVICES = 200
 _REACH = ("authentication", "network", "files", "processes", "account")
 _TELLS_NOTHING = ("none", NOT_KNOWN, "the user of the device client")
+_MOST_RESULT_FIELDS = 80
 # A text that can be a device's name; any other is a filter.
 _NAME = re.compile(r"[^\s\"'*?:!,]+")
 
@@ -354,6 +356,7 @@ def tool_item(described: ToolDescription) -> Item:
         "namespace": tool.namespace,
         "description": tool.description,
         "arguments": tool.input_schema,
+        "results": result_kinds(tool.output_schema),
         "effect": contract.effect.value.value,
         "risk": contract.risk.value.value,
         "undo": described.undo,
@@ -368,6 +371,22 @@ def tool_item(described: ToolDescription) -> Item:
     if described.health is not Health.ONLINE:
         item["health"] = described.health.value
     return item | ({"changed": True} if tool.changed else {})
+
+
+def result_kinds(schema: dict[str, Any]) -> Item:
+    """The fields of a result with their types, as steps of a batch name them; the rest is counted.
+
+    Fields that are there only for one value of another are below that value, as `info_type=disk`.
+    """
+    fields = schema_fields(schema)
+    kinds: Item = {}
+    for field in fields[:_MOST_RESULT_FIELDS]:
+        if field.when is None:
+            kinds[field.path] = field.kind_words
+        elif field.path != field.when[0]:
+            kinds.setdefault(f"{field.when[0]}={field.when[1]}", {})[field.path] = field.kind_words
+    left_out = len(fields) - _MOST_RESULT_FIELDS
+    return kinds | ({"more": left_out} if left_out > 0 else {})
 
 
 def batch_item(name: str, batch: Batch, devices: list[str]) -> Item:

@@ -143,7 +143,7 @@ TOOLS = (
     ),
     ToolDefinition(
         "describe_tool",
-        "One tool: its arguments (JSON Schema), effect and risk.",
+        "One tool: its arguments (JSON Schema), result fields, effect and risk.",
         DescribeTool,
         {"tool": "object"},
         _READS,

@@ -16,6 +16,7 @@ from typing import Any
 
 from core.commands.results import Basis, CommandResult
 from core.errors import ErrorCode, QuarterdeckError
+from core.fleet.words import stem, words
 from core.models.devices import Health
 from core.models.tool_names import READ_FILE
 from core.models.tools import Effect
@@ -95,9 +96,14 @@ async def _candidates(
     if code in _OTHERWISE and health.get(device) in _HERE:
         effect = _effect(service, device, tool)
         for hit in await service.fleet.search(tool[:100], {device}, _MOST_JUDGED):
-            if hit.effect is effect and hit.score >= _LEAST_SCORE:
+            if hit.effect is effect and hit.score >= _LEAST_SCORE and _share_a_word(hit.tool, tool):
                 why = f"It has the same effect ({effect.value}); {'; '.join(hit.reasons)}."
                 yield Alternative(tool=hit.tool, device=device, why=why), call.parameters
+
+
+def _share_a_word(tool: str, other: str) -> bool:
+    """Whether two names have a word in common: what only means the same may be a way round a limit."""
+    return not {stem(word) for word in words(tool)}.isdisjoint(stem(word) for word in words(other))
 
 
 def _effect(service: Service, device: str, tool: str) -> Effect:

@@ -1,4 +1,4 @@
-"""What a search for tools costs: 2,000 different tools on 80 devices, against a plain scan.
+"""What a search for tools costs with 2,000 different ones on 80 devices, against a scan; and what it finds.
 
 Times are of the processor: a search waits for nothing, and what else the machine does is not its cost.
 """
@@ -19,6 +19,7 @@ from core.fleet.tool_search import Offer, ToolIndex
 from core.models.devices import Health
 from core.models.tools import Tool
 from tests.bench.figures import Figure, Figures, Peer, Scale, p95
+from tests.fakes.wishes import Bench, read_wishes
 
 TOOLS, DEVICES = 2_000, 80
 ROUNDS = 2_000
@@ -68,7 +69,13 @@ def run(scale: Scale) -> Figures:
     scans = [_timed(lambda query=query: _scan(texts, query)) for query in queries]
     scan = "a scan of all texts for all words"
     tools = f"{len(texts):,} tools"
+    wishes = read_wishes()
+    found = Bench().score(wishes)
+    of_all = f"of {len(wishes)} wishes"
     return [
+        Figure("the right tool first", found.first, of_all),
+        Figure("the right tool among the first three", found.in_three, of_all),
+        Figure("plans of do that run as they are", found.runs, of_all),
         Figure("one search, median", median(times), "ms", Peer(scan, median(scans)), tools),
         Figure("one search, p95", p95(times), "ms", Peer(scan, p95(scans)), tools),
         Figure("the slowest search", max(times), "ms"),

@@ -37,6 +37,7 @@ def test_a_question_finds_the_tool_that_answers_it(home: Home):
     shown = run(home, "search", "prosesses", "--device", "this-*")
     assert shown.code == 0
     assert "list_processes" in shown.out
+    assert run(home, "search", "run", "ls", "-la", "--limit", "2", "--json").code == 0
     assert run(home, "search", "memory", "--device", "nowhere", "--json").json["hits"] == []
 
 
@@ -47,6 +48,10 @@ def test_a_description_has_every_fact_with_its_source(home: Home):
     shown = run(home, "describe", "this-computer", "write_file")
     for words in ("Risk", "[built-in]", "Network", "Undo", "Latest calls", "file_path"):
         assert words in shown.out
+    assert "use_percent" not in shown.out
+    facts = run(home, "describe", "this-computer", "get_system_info").out
+    [row] = [line.split() for line in facts.splitlines() if "filesystems[].use_percent" in line]
+    assert row == ["filesystems[].use_percent", "number", *"Percent. If info_type is disk.".split()]
     unknown = run(home, "describe", "this-computer", "nothing", "--json")
     assert (unknown.code, unknown.json["error"]["code"]) == (2, "unknown_tool")
 
@@ -60,6 +65,7 @@ def test_an_intent_becomes_a_batch_and_nothing_is_sent(home: Home):
     assert (home.batches / "look.yaml").read_text() == done.out
     lacking = run(home, "do", "write a file", "--json").json
     assert "still needs" in lacking["notes"][0]
+    assert lacking["steps"][0]["lacks"] == ["file_path", "content"]
     assert run(home, "do", "zzzz qqqq", "--json").json["error"]["code"] == "not_found"
     assert runs(home) == before
 

@@ -50,6 +50,7 @@ class BuiltInTool:
 
     `tool_type` to `evidence` are the facts of its contract (`core.models.tools.Contract`); `why` gives the
     reason for effect and risk. `paths` and `shell_line` name arguments; `target` is its target on the screen.
+    `one_of` are sets of arguments that its schema does not require, of each of which a call needs one.
     `opens_or_closes`: it opens or closes windows. `summary` describes a call in one sentence, and `undo` how
     the call is undone; both are functions of the arguments.
     """
@@ -63,6 +64,7 @@ class BuiltInTool:
     open_world: bool = False
     evidence: str = ""
     paths: tuple[str, ...] = ()
+    one_of: tuple[tuple[str, ...], ...] = ()
     shell_line: str = ""
     writes_files: bool = False
     target: ScreenTarget | None = None
@@ -79,6 +81,7 @@ def _read_tool(
     summary: Callable[[Parameters], str] | None = None,
     paths: tuple[str, ...] = (),
     shell_line: str = "",
+    one_of: tuple[tuple[str, ...], ...] = (),
 ) -> BuiltInTool:
     return BuiltInTool(
         "data_collection",
@@ -89,6 +92,7 @@ def _read_tool(
         idempotent=True,
         evidence="What it read is the result itself.",
         paths=paths,
+        one_of=one_of,
         shell_line=shell_line,
         summary=summary,
     )
@@ -110,7 +114,12 @@ _LIST_TOOLS = _read_tool("Lists what the device offers.", summaries.list_tools)
 _TREE = _read_tool("Reads what programs show; password fields are left out.")
 
 
-def _ui_action(why: str, target: ScreenTarget, summary: Callable[[Parameters], str]) -> BuiltInTool:
+def _ui_action(
+    why: str,
+    target: ScreenTarget,
+    summary: Callable[[Parameters], str],
+    one_of: tuple[tuple[str, ...], ...] = (),
+) -> BuiltInTool:
     return BuiltInTool(
         "action",
         Effect.UNKNOWN,
@@ -119,6 +128,7 @@ def _ui_action(why: str, target: ScreenTarget, summary: Callable[[Parameters], s
         open_world=True,
         evidence=_NO_TRACE,
         target=target,
+        one_of=one_of,
         summary=summary,
     )
 
@@ -209,6 +219,7 @@ BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
         idempotent=True,
         evidence="The process numbers that ended are in the result; the list of processes lacks them.",
         opens_or_closes=True,
+        one_of=(("process_name", "app_root_name", "pid"),),
         summary=summaries.close,
     ),
     LIST_MCP_SERVERS: _read_tool("Lists the MCP servers that the device hosts.", summaries.list_mcp_servers),
@@ -240,7 +251,9 @@ BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
     ),
     UI_TREE: _TREE,
     "get_accessibility_tree": _TREE,
-    "wait_for_element": _read_tool("Reads again and again what programs show, for a bounded time."),
+    "wait_for_element": _read_tool(
+        "Reads again and again what programs show, for a bounded time.", one_of=(("role", "name"),)
+    ),
     "activate_window": BuiltInTool(
         "action",
         Effect.CHANGE,
@@ -250,12 +263,17 @@ BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
         idempotent=True,
         evidence="The window that is active afterwards is in the result, and the one that was before.",
         target=ScreenTarget.WINDOW,
+        one_of=(("window_id", "process_name", "app_root_name"),),
         summary=summaries.activate_window,
     ),
     "click_element": _ui_action(
         "What a press does is up to the program whose control it is.",
         ScreenTarget.CONTROL,
         summaries.click_element,
+        (
+            ("control_id", "process_name", "app_root_name", "window_id"),
+            ("control_id", "name", "role"),
+        ),
     ),
     "click_point": _ui_action(
         "Whatever is under that pixel is pressed, whether a program names it or not.",

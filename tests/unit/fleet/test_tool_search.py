@@ -16,7 +16,12 @@ from core.models.tools import BUILT_IN_NAMESPACE, Tool
 
 
 def a_tool(
-    name: str, description: str = "", namespace: str = BUILT_IN_NAMESPACE, change: str = "", **properties: Any
+    name: str,
+    description: str = "",
+    namespace: str = BUILT_IN_NAMESPACE,
+    change: str = "",
+    output: dict[str, Any] | None = None,
+    **properties: Any,
 ) -> Tool:
     info = ToolInfo(
         tool_key=f"action::{name}",
@@ -25,6 +30,7 @@ def a_tool(
         namespace=namespace,
         description=description,
         input_schema={"type": "object", "properties": properties},
+        output_schema={"type": "object", "properties": output or {}},
     )
     return tool_of("any", read_tool(info), change=change)
 
@@ -59,6 +65,8 @@ async def search(
     [
         ("screenshot", "screenshot", ["name: screenshot"]),
         ("shot", "screenshot", ["name: screenshot"]),
+        ("capture an image", "screenshot", ["name: screenshot"]),
+        ("how much RAM is left", "get_system_info", ["argument info_type: memory"]),
         ("scr", "screenshot", ["name: screenshot"]),
         ("screnshot", "screenshot", ["name: screenshot"]),
         ("pictures", "screenshot", ["description: picture"]),
@@ -78,9 +86,47 @@ async def test_words_find_a_tool_and_are_its_reasons(query, tool, reasons):
     assert (best.tool, best.reasons) == (tool, reasons)
 
 
-@pytest.mark.parametrize("query", ["zebra", "zebra giraffe memory", "xq"])
-async def test_a_tool_with_fewer_than_half_of_the_words_is_not_found(query):
-    assert await search(query) == []
+async def test_any_word_finds():
+    [hit] = await search("zebra giraffe memory")
+    assert (hit.tool, hit.reasons) == ("get_system_info", ["argument info_type: memory"])
+    assert await search("zebra giraffe") == []
+
+
+async def test_a_word_does_not_find_a_tool_by_a_part_of_another_word():
+    tree = a_tool("get_ui_tree", "Reads what programs show.", diagram={"type": "string"})
+    assert await search("ram", an_offer("a", tree)) == []
+    assert [hit.tool for hit in await search("program", an_offer("a", tree))] == ["get_ui_tree"]
+
+
+@pytest.mark.parametrize("query", ["close", "closing", "closed it", "closes"])
+async def test_the_forms_of_a_word_find_the_same(query):
+    closes = a_tool("close_application", "Ends a program.")
+    assert (await search(query, an_offer("a", closes, READ_FILE)))[0].tool == "close_application"
+
+
+async def test_the_fields_of_results_are_found():
+    tool = a_tool("facts", output={"uptime_seconds": {"type": "integer", "description": "Since the start."}})
+    [hit] = await search("uptime", an_offer("a", tool))
+    assert hit.reasons == ["result uptime_seconds: uptime"]
+
+
+async def test_an_identifier_in_a_description_is_not_about_its_words():
+    other = a_tool("raise", "Needs an id from list_windows.")
+    hits = await search("list windows", an_offer("a", other, a_tool("list_windows")))
+    assert [hit.tool for hit in hits] == ["list_windows"]
+
+
+async def test_only_the_last_word_may_still_be_typed():
+    assert (await search("read fi"))[0].reasons == ["name: read, file"]
+    assert (await search("fi read"))[0].reasons == ["name: read"]
+    assert (await search("read fi "))[0].reasons == ["name: read"]
+
+
+async def test_a_value_is_looked_for_by_its_kind_and_not_by_its_words():
+    others = a_tool("hosts", "Lists hosts."), a_tool("press_key", "Presses a key.")
+    offer = an_offer("a", READ_FILE, *others)
+    assert (await search("show /etc/hosts", offer))[0].tool == "read_file"
+    assert (await search("ctrl+s", offer))[0].tool == "press_key"
 
 
 async def test_a_word_in_a_name_counts_more_than_one_in_a_description():
@@ -166,8 +212,8 @@ async def test_only_what_changed_is_read_again(monkeypatch):
 
     from core.fleet import tool_search
 
-    reading = tool_search._read
-    monkeypatch.setattr(tool_search, "_read", counting)
+    reading = tool_search._Words
+    monkeypatch.setattr(tool_search, "_Words", counting)
     index = ToolIndex()
     first = [an_offer(f"lab-{number}", *ALL) for number in range(50)]
     await index.follow(first)

@@ -275,6 +275,19 @@ async def test_errors_come_with_a_next_step_that_an_agent_can_take(connect: Conn
         assert "device is required. tool is required." in str(both)
 
 
+async def test_a_description_names_the_fields_of_the_result_by_the_case_in_which_they_are_there(
+    connect: Connect, token: str
+):
+    async with connect(token) as client:
+        [read, facts] = [
+            (await asked(client, "describe_tool", device=HERE, tool=tool))["tool"]["results"]
+            for tool in ("read_file", "get_system_info")
+        ]
+    assert read == {"content": "string", "size": "integer", "sha256": "string", "truncated": "boolean"}
+    assert facts["info_type=disk"]["filesystems[].use_percent"] == "number"
+    assert "filesystems" not in facts
+
+
 async def test_the_operator_who_made_an_agent_is_its_asker_so_that_two_others_meet_a_rule_of_two(
     connect: Connect, home: Home, console: Console, token: str
 ):

@@ -25,7 +25,7 @@ async def test_a_tool_of_a_remote_device_is_found_and_gone_with_its_listing(cons
         device.tools = TOOLS
         await stands(console, "lab-1", Health.ONLINE)
         hits = await console.devices.search("red button", "name:lab-1")
-        assert [(hit.device, hit.tool) for hit in hits] == [("lab-1", "peek"), ("lab-1", "poke")]
+        assert [(hit.device, hit.tool) for hit in hits] == [("lab-1", "poke"), ("lab-1", "peek")]
         assert hits[0].reasons == ["description: red, button"]
         assert (hits[0].effect, hits[0].risk) == (Effect.UNKNOWN, Risk.HIGH)
         assert [hit.tool for hit in await console.devices.search("poke", "tag:lab")] == ["poke"]
