@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 
 BAD_INPUT = 2
+# As in `core.service.exit_codes`, whose import is itself slow.
+INTERRUPTED = 130
 # As `core.cli.completion.VARIABLE`, whose import takes longer than the window's start may.
 COMPLETE = "_QUARTERDECK_COMPLETE"
 
@@ -17,9 +18,13 @@ def main(argv: list[str] | None = None) -> int:
     wants_window, home = _window_wanted(words)
     if wants_window:
         return _open_window(home)
-    from core.cli import main as command_line
+    try:
+        from core.cli import main as command_line
 
-    return command_line(words)
+        return command_line(words)
+    except KeyboardInterrupt:
+        # Ctrl+C came at the very beginning of the imports.
+        return INTERRUPTED
 
 
 def _window_wanted(words: list[str]) -> tuple[bool, str | None]:
@@ -39,6 +44,9 @@ def _window_wanted(words: list[str]) -> tuple[bool, str | None]:
 
 
 def _open_window(home: str | None) -> int:
+    # Here, and not above, because a command does without it.
+    import importlib.util
+
     # Looked for, not imported: a fault inside the window must not be taken for a missing library.
     if importlib.util.find_spec("PySide6") is None or importlib.util.find_spec("qasync") is None:
         return _say(

@@ -194,7 +194,8 @@ def connect(path: Path, mode: str, immutable: bool = False) -> sqlite3.Connectio
 
     `immutable` promises that no program writes: SQLite then creates no files next to the database.
     """
-    uri = f"file:{quote(str(path.absolute()))}?mode={mode}{'&immutable=1' if immutable else ''}"
+    # The bytes of the name, which a locale that is not UTF-8 decodes to other letters.
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}{'&immutable=1' if immutable else ''}"
     connection = sqlite3.connect(
         uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
     )

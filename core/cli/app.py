@@ -72,10 +72,19 @@ def _everywhere(
     try:
         chosen = Home.choose(home)
         str(chosen.path).encode()
-    except UnicodeEncodeError:
+    except UnicodeEncodeError as error:
         # The path is written to settings, answers and the journal, which are JSON.
-        raise BadInput(f"The home {str(chosen.path)!r} has a name that is not text in UTF-8.") from None
+        raise BadInput(_unreadable_home(str(error.object))) from None
     context.obj = CommonOptions(chosen, json, settle().get(TOKEN_VARIABLE, ""))
+
+
+def _unreadable_home(name: str) -> str:
+    encoding = sys.getfilesystemencoding()
+    if encoding == "utf-8":
+        return f"The home {name!r} has a name that is not text in UTF-8."
+    return (
+        f"This locale ({encoding}) cannot name the home {name!r}; use one with UTF-8, such as LC_ALL=C.UTF-8."
+    )
 
 
 def hoist(argv: list[str]) -> list[str]:

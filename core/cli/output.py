@@ -201,6 +201,8 @@ class Table:
             for place, name in enumerate(self.head)
         ]
         widths = _narrowed(natural, terminal.columns)
+        if widths is None and not cells:
+            return styled("\n".join(fold(GAP.join(self.head), terminal.columns or 0)), "bold")
         if widths is None:
             return "\n\n".join(facts(zip(self.head, row, strict=True)).folded(terminal) for row in cells)
         head = [styled(_row([Cell(name) for name in self.head], widths), "bold")] if any(self.head) else []

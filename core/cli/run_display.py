@@ -7,7 +7,6 @@ each step that ends is one line on standard error. What commands print goes to s
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Protocol, TextIO
 
 from core.batch.models import Cell, CellState, Run, RunState
 from core.cli.output import leave, lines, note, one_line
+from core.cli.terminal import moves_cursor
 from core.text import plural, shorten_middle
 
 # Lines of the live display for single devices.
@@ -56,7 +56,7 @@ def display_for(run: Run, json_wanted: bool) -> Display:
     stream = sys.stderr if json_wanted else sys.stdout
     plain = PlainDisplay(stream, several=len(run.cells) > 1)
     watched = next((one for one in (stream, sys.stderr) if one.isatty()), None)
-    if watched is None or len(run.cells) == 1 or os.environ.get("TERM", "dumb") == "dumb":
+    if watched is None or len(run.cells) == 1 or not moves_cursor():
         return plain
     return LiveDisplay(plain, watched)
 

@@ -170,13 +170,15 @@ def fold(text: str, columns: int) -> list[str]:
     for cluster, cells in _clusters(text):
         if used + cells > columns and line:
             if cluster == " ":
-                folded.append(line)
+                folded.append(line.rstrip())
                 line, used, space = "", 0, -1
                 continue
             kept, rest = (line[:space], line[space + 1 :]) if space > 0 else (line, "")
-            folded.append(kept)
+            folded.append(kept.rstrip())
             line, used, space = rest, width(rest), -1
         if cluster == " ":
+            if folded and not line:
+                continue
             space = len(line)
         line += cluster
         used += cells
