@@ -33,7 +33,7 @@ app = typer.Typer(
 )
 commands.add_typer(app, name="agents")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+NameArgument = Annotated[str, typer.Argument(metavar="AGENT")]
 ProfileOption = Annotated[
     Profile | None, typer.Option("--profile", help="What runs unasked; the device's profile limits it too.")
 ]
@@ -41,7 +41,7 @@ TargetsOption = Annotated[
     str | None,
     typer.Option(
         "--targets",
-        metavar="FILTER",
+        metavar="TARGETS",
         help="The devices that exist for it, by name:, tag: and production:; empty means every one.",
     ),
 ]
@@ -142,7 +142,7 @@ def _command_row(command: AgentCommand) -> list[object]:
 @signs
 def agents_add(
     context: typer.Context,
-    name: NameArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
     profile: ProfileOption = None,
     targets: TargetsOption = None,
     per_minute: PerMinuteOption = None,
@@ -273,7 +273,7 @@ def _changed(
 def gateway(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="The agent, over standard input and output.")
+        str | None, typer.Option("--as", metavar="AGENT", help="The agent, over standard input and output.")
     ] = None,
     http: Annotated[
         str | None,

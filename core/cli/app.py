@@ -12,7 +12,6 @@ import typer
 
 from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption
 from core.cli.command_table import LazyGroup
-from core.cli.completion import prepare_completion
 from core.cli.output import AnswerLost, leave, note, print_error, styled
 from core.cli.prompt import open_missing_streams
 from core.environment import TOKEN_VARIABLE, settle
@@ -140,7 +139,6 @@ def run(argv: list[str]) -> int:
 def _run(argv: list[str], json_wanted: bool) -> int:
     try:
         with silence():
-            prepare_completion()
             words = hoist([_text(word) for word in argv])
             code = app(words, prog_name="quarterdeck", standalone_mode=False)
         return code if isinstance(code, int) else exit_codes.DONE

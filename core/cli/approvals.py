@@ -413,7 +413,7 @@ def operators_add(
 @signs
 def operators_remove(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="OPERATOR")],
     *,
     unlocking: KeySource,
 ) -> None:

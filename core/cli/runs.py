@@ -64,7 +64,7 @@ def run(
     context: typer.Context,
     batch: Annotated[str, typer.Argument(metavar="FILE|NAME")],
     device: Annotated[
-        str | None, typer.Option("--device", metavar="PATTERN", help="Only on devices with such a name.")
+        str | None, typer.Option("--device", metavar="FILTER", help="Only on devices with such a name.")
     ] = None,
     inputs: InputOption = None,
     input_stdin: Annotated[

@@ -42,7 +42,7 @@ commands = command_set()
 WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
 PatternOption = Annotated[
     str,
-    typer.Option("--device", metavar="PATTERN", help="Only devices that match this filter, as `tag:lab`."),
+    typer.Option("--device", metavar="FILTER", help="Only devices that match this filter, as `tag:lab`."),
 ]
 
 

@@ -63,7 +63,7 @@ class KeySource:
 
 _OPTIONS = {
     "operator": Annotated[
-        str | None, typer.Option("--operator", metavar="NAME", help="Which operator signs.")
+        str | None, typer.Option("--operator", metavar="OPERATOR", help="Which operator signs.")
     ],
     "passphrase_file": Annotated[
         Path | None,

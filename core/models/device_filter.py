@@ -12,9 +12,9 @@ from core.filter_language import LONGEST, Filter, Language
 from core.models.devices import Device, Health
 from core.text import sentences
 
-__all__ = ["FIELDS", "LANGUAGE", "LONGEST", "DeviceFilter", "no_match", "os_word", "parse_filter"]
+__all__ = ["FIELDS", "LANGUAGE", "LONGEST", "OS_NAMES", "DeviceFilter", "no_match", "os_word", "parse_filter"]
 
-_OS_NAMES = {"darwin": "macos", "win32": "windows"}
+OS_NAMES = {"darwin": "macos", "win32": "windows"}
 
 DeviceFilter = Filter[Device]
 
@@ -22,7 +22,7 @@ DeviceFilter = Filter[Device]
 def os_word(device: Device) -> str:
     """The word for a device's operating system: linux, windows, macos."""
     platform = device.platform.casefold()
-    return _OS_NAMES.get(platform, platform)
+    return OS_NAMES.get(platform, platform)
 
 
 def _systems(device: Device) -> list[str]:
