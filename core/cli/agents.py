@@ -15,6 +15,7 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.environment import TOKEN_VARIABLE, keep_memory_private
 from core.errors import BadInput
+from core.filter_language import SIGNS
 from core.policy.agent_models import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
 from core.policy.models import Profile
 from core.service import exit_codes
@@ -42,7 +43,8 @@ TargetsOption = Annotated[
     typer.Option(
         "--targets",
         metavar="TARGETS",
-        help="The devices that exist for it, by name:, tag: and production:; empty means every one.",
+        help="The devices that exist for it, as a filter; empty means every one. "
+        f"{SIGNS}; fields are name, tag, production.",
     ),
 ]
 PerMinuteOption = Annotated[

@@ -25,6 +25,7 @@ from core.ids import new_id
 from core.policy.grants import GrantTerms, exact_arguments, scope_words, usual_limits
 from core.service import exit_codes
 from core.service.wishes import operator_added, operator_removed
+from core.similar import meant_or_known
 from core.statements import check_shown
 
 RUN_GRANT_HOURS = 24.0
@@ -255,7 +256,8 @@ async def remove_operator(session: Session, name: str, unlocking: KeySource, jso
     """Remove an operator, who then cannot decide any more."""
     known = {operator.name: operator for operator in (await session.console.service.state()).operators}
     if name not in known:
-        raise BadInput(f"{name} is not an operator of this home.", ErrorCode.NOT_FOUND)
+        hint = meant_or_known(name, known, "Operators")
+        raise BadInput(f"{name} is not an operator of this home. {hint}.", ErrorCode.NOT_FOUND)
     signed = await sign_change(session, unlocking, operator_removed(known[name]))
     await session.console.approvals.remove_operator(name, signed)
     say(

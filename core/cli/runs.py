@@ -12,11 +12,20 @@ from typing import Annotated, Any
 import typer
 
 from core.batch.batch_file import LARGEST, read_batch
+from core.batch.inputs import unknown_input
 from core.batch.models import Batch, Run, UndoPlan, result_of
 from core.broken_text import fault_words
 from core.cli import run_text, show
 from core.cli.arguments import parse_arguments, read_json
-from core.cli.base import EVERYWHERE, SaveOption, WaitOption, command_set, examples, in_session
+from core.cli.base import (
+    EVERYWHERE,
+    FilterOption,
+    SaveOption,
+    WaitOption,
+    command_set,
+    examples,
+    in_session,
+)
 from core.cli.call import identify_if_possible
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
@@ -26,7 +35,7 @@ from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.models.device_filter import no_match
+from core.models.device_filter import as_filter, no_match
 from core.replay.models import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import every_result, whole_run
@@ -55,6 +64,7 @@ InputOption = Annotated[
     epilog=examples(
         "run clean.yaml --input threshold=85",
         "run nightly --device 'lab-*' --json --wait 600",
+        "run clean.yaml --device 'tag:lab !name:lab-7'",
         "run rollout.yaml --input token=@token.txt",
         "run clean.yaml --plan --json",
     ),
@@ -63,9 +73,7 @@ InputOption = Annotated[
 def run(
     context: typer.Context,
     batch: Annotated[str, typer.Argument(metavar="FILE|NAME")],
-    device: Annotated[
-        str | None, typer.Option("--device", metavar="FILTER", help="Only on devices with such a name.")
-    ] = None,
+    device: FilterOption = "",
     inputs: InputOption = None,
     input_stdin: Annotated[
         str | None,
@@ -97,7 +105,7 @@ def run(
         if plan:
             found = await session.console.runs.plan(chosen, values)
             if not found.devices:
-                raise no_match(chosen.targets)
+                raise no_match(chosen.targets, await session.console.devices.match(""))
             shown = plan_json(chosen.name, found) if context.obj.json else None
             say(as_json(shown) if shown else plan_text(chosen.name, found))
             invalid = any(cell.outcome == "invalid" for cell in found.cells)
@@ -307,8 +315,8 @@ def search(
     in_session(context, work)
 
 
-async def batch_of(session: Session, wanted: str, device: str | None = None) -> Batch:
-    """The batch in a file, or saved under a name; `device` narrows its targets.
+async def batch_of(session: Session, wanted: str, device: str = "") -> Batch:
+    """The batch in a file, or saved under a name; the filter `device` narrows its targets.
 
     Raises:
         BadInput: there is none, or it has mistakes.
@@ -317,13 +325,13 @@ async def batch_of(session: Session, wanted: str, device: str | None = None) -> 
         batch = read_batch(await asyncio.to_thread(_text_of, wanted), wanted)
     else:
         batch = await session.console.runs.load_batch(wanted)
-    if device is None:
+    if not device.strip():
         if "targets" not in batch.model_fields_set:
             note(f"{one_line(wanted)} has no targets; it is for {batch.targets}.")
         return batch
     # Targets that the file does not give are those of its default, which the operator did not write.
     before = f"{batch.targets} " if "targets" in batch.model_fields_set else ""
-    return batch.model_copy(update={"targets": f"{before}name:{device}"})
+    return batch.model_copy(update={"targets": f"{before}{as_filter(device)}"})
 
 
 def _text_of(path: str) -> str:
@@ -375,7 +383,7 @@ async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
         BadInput: there is no such input, or standard input cannot be read.
     """
     if name not in batch.inputs:
-        raise BadInput(f"{name} is no input of this batch.")
+        raise BadInput(f"{unknown_input(batch, name)}.")
     try:
         # Bytes, because text would lose the difference between line ends.
         data = await asyncio.to_thread(sys.stdin.buffer.read, LARGEST + 1)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 import typer
 
 from core.batch.batch_file import batch_to_yaml
-from core.cli.base import DeviceArgument, ToolArgument, command_set, examples, in_session
+from core.cli.base import DeviceArgument, FilterOption, ToolArgument, command_set, examples, in_session
 from core.cli.output import (
     MOST_REASON,
     SCOPE_NAMES,
@@ -26,7 +25,9 @@ from core.cli.output import (
     tool_cell,
 )
 from core.cli.session import Session
+from core.errors import BadInput
 from core.fleet.models import ToolDescription, ToolHit, ToolScope
+from core.models.device_filter import as_filter, no_match
 from core.models.tools import Contract, Fact, Tool
 from core.service.batch_proposal import propose
 
@@ -40,10 +41,6 @@ _CONTRACT_NAMES = {
 }
 commands = command_set()
 WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
-PatternOption = Annotated[
-    str,
-    typer.Option("--device", metavar="FILTER", help="Only devices that match this filter, as `tag:lab`."),
-]
 
 
 @commands.command(
@@ -57,7 +54,7 @@ PatternOption = Annotated[
 def search(
     context: typer.Context,
     words: WordsArgument,
-    device: PatternOption = "",
+    device: FilterOption = "",
     limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 20,
 ) -> None:
     """Find tools of all devices by what they are called and what they do, best first, with the reason.
@@ -66,13 +63,15 @@ def search(
     """
 
     async def work(session: Session) -> None:
-        hits = await session.console.devices.search(" ".join(words), _filter(device), limit)
+        targets = as_filter(device)
+        hits = await session.console.devices.search(" ".join(words), targets, limit)
         if context.obj.json:
             say(as_json({"hits": [hit.model_dump(mode="json") for hit in hits]}))
             return
         say(table(("DEVICE", "TOOL", "RISK", "EFFECT", "WHY", "WHAT IT DOES"), map(_row, hits)))
         if not hits:
-            note("No tool fits these words.")
+            missed = await _nothing_matches(session, targets)
+            note(one_line(missed.message) if missed else "No tool fits these words.")
 
     in_session(context, work, wait_for_devices=True)
 
@@ -110,7 +109,7 @@ def describe(
 def do(
     context: typer.Context,
     words: WordsArgument,
-    device: PatternOption = "",
+    device: FilterOption = "",
     save: Annotated[
         str | None, typer.Option("--save", metavar="NAME", help="Save the batch under this name.")
     ] = None,
@@ -123,7 +122,10 @@ def do(
     """
 
     async def work(session: Session) -> None:
-        proposal = await propose(session.console, " ".join(words), _filter(device))
+        targets = as_filter(device)
+        if missed := await _nothing_matches(session, targets):
+            raise missed
+        proposal = await propose(session.console, " ".join(words), targets)
         text = batch_to_yaml(proposal.batch)
         if save is not None:
             await session.console.runs.save_batch(save, proposal.batch)
@@ -140,10 +142,11 @@ def do(
     in_session(context, work, wait_for_devices=True)
 
 
-def _filter(pattern: str) -> str:
-    """A device filter; a plain name or a name with wildcards is taken for the name."""
-    pattern = pattern.strip()
-    return f"name:{pattern}" if pattern and not re.search(r"[\s:]", pattern) else pattern
+async def _nothing_matches(session: Session, targets: str) -> BadInput | None:
+    """The error for a filter that no device matches; None if one does."""
+    if not targets or await session.console.devices.match(targets):
+        return None
+    return no_match(targets, await session.console.devices.match(""))
 
 
 def _row(hit: ToolHit) -> tuple[object, ...]:

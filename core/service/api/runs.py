@@ -158,7 +158,7 @@ class LocalRuns(ClientApi, RunsApi):
         present = self._targets(batch)
         devices = [device.name for device in present]
         if not devices:
-            raise no_match(batch.targets)
+            raise no_match(batch.targets, matching_devices(self._client, ""))
         if expected_devices is not None and sorted(expected_devices) != sorted(devices):
             raise BadInput(
                 f"{batch.targets!r} now means {len(devices)} devices, not the {len(expected_devices)} "
@@ -436,7 +436,7 @@ class LocalRuns(ClientApi, RunsApi):
         if live is None:
             raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
         if (device, step) not in live.cells:
-            raise no_such_cell(run, device, step)
+            raise no_such_cell(live.summary(), device, step)
         self._service.runner.cancel_cell(live, device, step, self._client.actor)
         return live.summary()
 
