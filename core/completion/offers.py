@@ -81,8 +81,11 @@ class Offers:
             self._is_silent = True
             raise OSError("The service does not answer.") from error
 
-    def _devices(self) -> list[dict[str, Any]]:
-        return list(self._call("match_devices", targets=""))
+    def _devices(self, begun: str = "") -> list[dict[str, Any]]:
+        """The devices whose names begin so; a thousand of them are more than a moment can carry."""
+        quote = "'" if '"' in begun else '"'
+        narrowed = f"name:{quote}{begun}{quote}*" if begun and quote not in begun else ""
+        return list(self._call("match_devices", targets=narrowed))
 
     def _runs(self) -> list[dict[str, Any]]:
         return list(self._call("runs", limit=_MOST_RUNS))
@@ -98,7 +101,7 @@ class Offers:
             return map(Offer, self._run().get("devices", ()))
         return (
             Offer(one["name"], short_help(one["health"], *one["tags"], "production" * one["production"]))
-            for one in self._devices()
+            for one in self._devices(self._at.typed)
         )
 
     def _tools(self) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from core.completion.answer import answer, offers_at
 from core.completion.scripts import Shell
 from core.completion.words import Offer
 from core.home import Home
+from core.models.device_filter import parse_filter
 from core.models.devices import Device, Health
 from core.models.tools import Risk
 from tests.fakes.control_socket import HERE, FakeHost, serving, tool
@@ -76,6 +77,18 @@ async def test_devices_tools_arguments_and_values(home: Home, host: FakeHost) ->
     assert await texts(home, "policy", "explain", HERE, "echo", "deep:=t") == ["deep:=true"]
     assert await texts(home, "call", "nowhere", "") == []
     assert await texts(home, "call", HERE, "nothing", "") == []
+
+
+@pytest.mark.parametrize("name", ["lab-1", "Lab 1", 'a"b', "it's", "a:b,c", "w*x", "!x", "\"'"])
+async def test_the_service_is_asked_for_the_devices_that_begin_as_typed(
+    home: Home, host: FakeHost, name: str
+) -> None:
+    devices = [Device(name=one, health=Health.ONLINE, since=ago(0)) for one in (name, "other")]
+    host.fake.answer(
+        "match_devices", lambda targets: [one for one in devices if parse_filter(targets).matches(one)]
+    )
+    for end in range(1, len(name) + 1):
+        assert await texts(home, "call", "--", name[:end]) == [name]
 
 
 async def test_closed_sets_are_found_behind_references_and_alternatives(home: Home, host: FakeHost) -> None:
