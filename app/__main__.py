@@ -8,13 +8,18 @@ import sys
 BAD_INPUT = 2
 # As in `core.service.exit_codes`, whose import is itself slow.
 INTERRUPTED = 130
-# As `core.cli.completion.VARIABLE`, whose import takes longer than the window's start may.
+# As `core.completion.scripts.VARIABLE`, whose import the window's start does without.
 COMPLETE = "_QUARTERDECK_COMPLETE"
 
 
 def main(argv: list[str] | None = None) -> int:
     """Open the window, or run one command; returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
+    if os.environ.get(COMPLETE):
+        # A shell asks what may follow (`quarterdeck completion`).
+        from core.completion.answer import main as answer_shell
+
+        return answer_shell()
     wants_window, home = _window_wanted(words)
     if wants_window:
         return _open_window(home)
@@ -29,9 +34,6 @@ def main(argv: list[str] | None = None) -> int:
 
 def _window_wanted(words: list[str]) -> tuple[bool, str | None]:
     """Whether nothing but a home was given, and which."""
-    if os.environ.get(COMPLETE):
-        # A shell asks what may follow (`quarterdeck completion`); the words are in its environment.
-        return False, None
     match words:
         case []:
             return True, None

@@ -17,9 +17,15 @@ from typing import Generic, NoReturn, TypeVar
 
 from core.errors import BadInput
 from core.query_tokens import Syntax, Token, Value, tokens
+from core.similar import most_like
 from core.text import at_place, sentences, too_long
 
 LONGEST = 2000
+SIGNS = (
+    "A blank means and, a comma or, ! not; * stands for any text, ? for any character, quotes make a text "
+    "literal"
+)
+"""The grammar of every filter in words."""
 _SYNTAX = Syntax(re.compile(r"([^\s:,!\"'*?]*):"), quotes="\"'", wildcards="*?")
 
 Thing = TypeVar("Thing")
@@ -94,7 +100,8 @@ class Language(Generic[Thing]):
         if token.name is None:
             return ""
         if token.name.casefold() not in self.fields:
-            known = ", ".join(self.fields)
+            near = most_like(token.name, self.fields, 1)
+            known = ", ".join(self.fields) + (f" (did you mean {near[0]}?)" if near else "")
             message = f'there is no field "{token.name}"; fields are {known}; quote it to search for the text'
             _fail(token.name_start, message)
         return token.name.casefold()

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-import platformdirs
-
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.files import FileLock
-
-# Bytes of the longest Unix socket address that every platform accepts.
-LONGEST_ADDRESS = 99
-# On Linux: the folders that this process has opened, by descriptor number.
-FOLDERS_BY_NUMBER = Path("/proc/self/fd")
+from core.home_folder import control_socket, home_folder
 
 OPERATOR_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
@@ -39,13 +32,9 @@ class Home:
         Raises:
             BadInput: `~` names an unknown user, or a user without a home folder.
         """
-        named = given or os.environ.get("QUARTERDECK_HOME")
         try:
-            named = named or platformdirs.user_data_dir("quarterdeck", appauthor=False)
-            # Links are resolved, so that every program uses the same path for the same home.
-            return cls(Path(os.path.realpath(Path(named).expanduser())))
+            return cls(home_folder(given))
         except RuntimeError as error:
-            # `~user` of an unknown user, or a user without a home folder, as in containers.
             raise BadInput(f"The home cannot be found: {error} Name it with --home.") from error
 
     def create(self) -> Home:
@@ -142,33 +131,8 @@ class Home:
 
     @property
     def socket(self) -> Path:
-        """The control socket.
-
-        Socket addresses are limited to 108 bytes on Linux and 104 on macOS; the paths of homes are not. On
-        Linux the socket of a long path is addressed through a descriptor of its folder
-        (`core.service.rpc.transport`). On other systems it is in a folder that the system keeps private to
-        this user.
-        """
-        wanted = self.path / "service.sock"
-        private = None if FOLDERS_BY_NUMBER.is_dir() else _private_folder()
-        if len(os.fsencode(wanted)) <= LONGEST_ADDRESS or private is None:
-            return wanted
-        import hashlib
-
-        name = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
-        return private / "quarterdeck" / f"{name}.sock"
-
-
-def _private_folder() -> Path | None:
-    """A folder that the system keeps private to this user: no other user can occupy the path first."""
-    try:
-        named = os.confstr("CS_DARWIN_USER_TEMP_DIR") if sys.platform == "darwin" else None
-        folder = Path(named or os.environ["XDG_RUNTIME_DIR"])
-        seen = folder.stat()
-    except (KeyError, OSError):
-        return None
-    own = seen.st_uid == os.getuid() and not seen.st_mode & 0o022 if hasattr(os, "getuid") else True
-    return folder if own else None
+        """The control socket (`core.home_folder`)."""
+        return control_socket(self.path)
 
 
 class HomeLock:

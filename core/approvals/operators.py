@@ -25,6 +25,7 @@ from core.files import read_own_text, write_atomic
 from core.home import OPERATOR_NAME
 from core.log import Logger
 from core.policy.grants import SignedGrant
+from core.similar import meant_or_known
 from core.statements import SignedStatement, verify_signature
 from core.text import sentences
 
@@ -190,7 +191,8 @@ class Operators:
         """
         operator = self._operators.get(name)
         if operator is None:
-            raise BadInput(f"{name} is not an operator of this home.", ErrorCode.NOT_FOUND)
+            known = meant_or_known(name, self._operators, "Operators")
+            raise BadInput(f"{name} is not an operator of this home. {known}.", ErrorCode.NOT_FOUND)
         return operator
 
     def is_registered(self, operator: Operator) -> bool:

@@ -48,6 +48,7 @@ from core.policy.agents import Agents
 from core.policy.grant_book import GrantBook
 from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Decision
+from core.similar import meant_or_known
 from core.statements import Request, SignedStatement, check_speaks_of
 from core.tasks import TaskGroupOwner
 
@@ -380,7 +381,8 @@ class ApprovalQueue:
             return pending.snapshot()
         if decided := self._decided.get(approval_id):
             return decided
-        raise BadInput(f"No request for approval has the id {approval_id}.", ErrorCode.NOT_FOUND)
+        waiting = meant_or_known(approval_id, self._pending, "Waiting")
+        raise BadInput(f"No request for approval has the id {approval_id}. {waiting}.", ErrorCode.NOT_FOUND)
 
     async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
         """Record an operator's answer to a request; `grant` also permits later requests that its terms cover.

@@ -8,7 +8,6 @@ and colons are literal. A word without a field is searched case-insensitively in
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from typing import NoReturn
 from core.audit.entries import Kind
 from core.errors import BadInput
 from core.query_tokens import Syntax, Token, Value, tokens
+from core.similar import most_like
 from core.text import at_place, too_long
 
 # Field of the query language: column of the journal's database.
@@ -161,7 +161,7 @@ def quoted(value: str) -> str:
 def _raw_term(text: str, token: Token) -> _RawTerm:
     field = token.name.lower() if token.name is not None else None
     if field is not None and field not in FIELDS:
-        near = difflib.get_close_matches(field, FIELDS, 1)
+        near = most_like(field, FIELDS, 1)
         hint = f"did you mean {near[0]}? " if near else ""
         _fail(
             token.name_start + 1,
@@ -210,7 +210,7 @@ def _check_kinds(token: _RawTerm) -> None:
     for pattern in token.values:
         if pattern.literal not in _KINDS and not any(pattern.matches(kind) for kind in _KINDS):
             text = "*".join(pattern.pieces)
-            near = difflib.get_close_matches(text, _KINDS, 3) or _KINDS
+            near = most_like(text, _KINDS) or _KINDS
             _fail(token.value_column, f"there is no kind {text!r}", f"for example {', '.join(near[:5])}")
 
 

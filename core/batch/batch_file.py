@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from core.batch.batch_schema import node_at, schema_faults
 from core.batch.inputs import fault_of_default
-from core.batch.models import ApprovalStep, Batch, Parallel, Step
+from core.batch.models import ApprovalStep, Batch, Input, Parallel, Step
 from core.batch.templates import OPEN, StepExpressionError, compile_all, has_expressions
 from core.batch.yaml_reader import DEEPEST, Fault, Node, Place, read_document
 from core.batch.yaml_writer import write_document
@@ -46,13 +46,14 @@ def read_batch(text: str, origin: str) -> Batch:
         faults.extend(schema_faults(node))
         faults.extend(_repeated_ids(node))
         faults.extend(_target_faults(node))
+        faults.extend(_default_faults(node))
     if faults or node is None:
         raise BadInput(_in_words(faults, origin))
     try:
         batch = Batch.model_validate(node.plain())
     except ValidationError as error:
         raise BadInput(_in_words(list(_model_faults(error, node)), origin)) from error
-    if faults := [*_default_faults(batch, node), *_expression_faults(batch, node, text)]:
+    if faults := list(_expression_faults(batch, node, text)):
         raise BadInput(_in_words(faults, origin))
     return batch
 
@@ -145,10 +146,18 @@ def _model_faults(error: ValidationError, root: Node) -> Iterator[Fault]:
         yield Fault(node.place, fault["msg"].removeprefix("Value error, "))
 
 
-def _default_faults(batch: Batch, root: Node) -> Iterator[Fault]:
-    for name, declared in batch.inputs.items():
+def _default_faults(root: Node) -> Iterator[Fault]:
+    """Faults of defaults; what is wrong with an input otherwise is told by the schema."""
+    inputs = node_at(root, ["inputs"])
+    if inputs is root or not isinstance(inputs.value, dict):
+        return
+    for name, node in inputs.value.items():
+        try:
+            declared = Input.model_validate(node.plain())
+        except ValidationError:
+            continue
         if fault := fault_of_default(declared):
-            yield Fault(node_at(root, ["inputs", name, "default"]).place, f"the default of {name} {fault}")
+            yield Fault(node_at(node, ["default"]).place, f"the default of {name} {fault}")
 
 
 def _expression_faults(batch: Batch, root: Node, text: str) -> Iterator[Fault]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.batch.yaml_reader import Fault, Node, Place
+from core.similar import most_like
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -107,7 +108,9 @@ def _unknown_keys(node: Node, title: str, schema: dict[str, Any]) -> Iterator[Fa
         if key == "parallel":
             yield Fault(place, "a parallel group cannot stand inside another one")
         else:
-            yield Fault(place, f'{title} has no key "{key[:80]}"; allowed {", ".join(allowed)}')
+            near = most_like(key, allowed, 1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            yield Fault(place, f'{title} has no key "{key[:80]}"; allowed {", ".join(allowed)}{meant}')
 
 
 def _words(error: ValidationError, schema: dict[str, Any]) -> str:

@@ -8,11 +8,11 @@ expression reads, plus `fixed` bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from core.batch.cel_syntax import Call, Collection, Constant, Loop, Name, Select, Syntax
 from core.batch.expression_reads import MOST_APPENDED
+from core.similar import most_like
 
 FUNCTIONS = (
     # Of CEL itself.
@@ -52,7 +52,7 @@ _LONGEST_NUMBER = 1_400
 def like(name: str) -> list[str]:
     """The functions with a name like this one, the most alike first."""
     plain = {known.rpartition(".")[2].casefold(): known for known in reversed(FUNCTIONS)}
-    close = get_close_matches(name.rpartition(".")[2].casefold(), plain, n=2, cutoff=0.76)
+    close = most_like(name.rpartition(".")[2], plain, 2, cutoff=0.76)
     return [plain[match] for match in close]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from core.batch.models import ABSENT, Batch, Input
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput
-from core.text import some_names
+from core.similar import most_like
+from core.text import sentences, some_names
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -28,21 +28,28 @@ def check_inputs(batch: Batch, given: dict[str, Any]) -> dict[str, Any]:
         BadInput: a value is missing, has the wrong type, is not allowed, or belongs to no input. The message
             names the inputs, and no value of a secret one.
     """
-    faults = [
-        f"{name} is not an input of this batch{_meant(name, batch)}"
-        for name in given
-        if name not in batch.inputs
-    ]
+    return _checked(batch, batch.inputs, given)
+
+
+def _checked(batch: Batch, wanted: Mapping[str, Input], given: dict[str, Any]) -> dict[str, Any]:
+    faults = [unknown_input(batch, name) for name in given if name not in batch.inputs]
     values = {}
-    for name, declared in batch.inputs.items():
+    for name, declared in wanted.items():
         value = given.get(name, declared.default)
         if fault := _fault_of(declared, value):
             faults.append(f"{name} {fault}")
         values[name] = value
     if faults:
-        raise BadInput(f"The inputs do not fit: {'; '.join(faults)}.")
+        raise BadInput(sentences(f"The inputs do not fit: {'; '.join(faults)}"))
     canonical_bytes(values)
     return values
+
+
+def unknown_input(batch: Batch, name: str) -> str:
+    """The fault of a name that is not an input of a batch: what was probably meant, and its inputs."""
+    near = most_like(name, batch.inputs, 1)
+    meant = f", did you mean {near[0]}" if near else ""
+    return f"{name} is not an input of this batch{meant} (inputs: {some_names(batch.inputs)})"
 
 
 def secret_values(batch: Batch, values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -86,8 +93,7 @@ def check_given(batch: Batch, given: dict[str, Any]) -> None:
     Raises:
         BadInput: a value has the wrong type, is not allowed, or belongs to no input.
     """
-    declared = {name: declared for name, declared in batch.inputs.items() if name in given}
-    check_inputs(batch.model_copy(update={"inputs": declared}), given)
+    _checked(batch, {name: declared for name, declared in batch.inputs.items() if name in given}, given)
 
 
 def _fault_of(declared: Input, value: Any) -> str:
@@ -105,11 +111,3 @@ def _allowed(declared: Input) -> str:
     if declared.one_of is None or declared.secret:
         return f"a value of type {declared.type}"
     return f"one of {', '.join(map(str, declared.one_of))}"
-
-
-def _meant(name: str, batch: Batch) -> str:
-    """What an unknown name was meant for: the input that is near, or those that there are."""
-    near = get_close_matches(name[:100], batch.inputs, n=1)
-    if near:
-        return f"; did you mean {near[0]}"
-    return f"; its inputs are {some_names(batch.inputs)}" if batch.inputs else "; it has none"

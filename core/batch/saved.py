@@ -13,6 +13,7 @@ from core.batch.models import Batch, SavedBatch, flatten
 from core.broken_text import fault_words
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.files import sync_folder, write_atomic
+from core.similar import meant_or_known
 from core.text import sentences
 
 SUFFIX = ".yaml"
@@ -69,7 +70,7 @@ class SavedBatches:
         try:
             return path.read_text("utf-8")
         except FileNotFoundError as error:
-            raise _not_saved(name) from error
+            raise self._not_saved(name) from error
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(sentences(f"{path} cannot be read: {fault_words(error)}")) from error
 
@@ -125,13 +126,13 @@ class SavedBatches:
         try:
             path.unlink()
         except FileNotFoundError as error:
-            raise _not_saved(name) from error
+            raise self._not_saved(name) from error
         except OSError as error:
             raise BadInput(f"{path} cannot be deleted: {error.strerror}.") from error
 
-
-def _not_saved(name: str) -> BadInput:
-    return BadInput(f"No batch is saved as {name!r}.", ErrorCode.NOT_FOUND)
+    def _not_saved(self, name: str) -> BadInput:
+        known = meant_or_known(name, self.names(), "Saved batches")
+        return BadInput(f"No batch is saved as {name!r}. {known}.", ErrorCode.NOT_FOUND)
 
 
 def _renamed(text: str, name: str, to: str) -> str:

@@ -13,6 +13,7 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.environment import TOKEN_VARIABLE
 from core.errors import BadInput
+from core.filter_language import SIGNS
 from core.policy.agent_models import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, targets_words
 from core.policy.models import Profile
 from core.service.console import AgentCommand, AgentState, AgentTally
@@ -29,7 +30,7 @@ app = typer.Typer(
 )
 commands.add_typer(app, name="agents")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+NameArgument = Annotated[str, typer.Argument(metavar="AGENT")]
 ProfileOption = Annotated[
     Profile | None, typer.Option("--profile", help="What runs unasked; the device's profile limits it too.")
 ]
@@ -37,8 +38,9 @@ TargetsOption = Annotated[
     str | None,
     typer.Option(
         "--targets",
-        metavar="FILTER",
-        help="The devices that exist for it, by name:, tag: and production:; empty means every one.",
+        metavar="TARGETS",
+        help="The devices that exist for it, as a filter; empty means every one. "
+        f"{SIGNS}; fields are name, tag, production.",
     ),
 ]
 PerMinuteOption = Annotated[
@@ -129,7 +131,7 @@ def _command_row(command: AgentCommand) -> list[object]:
 @signs
 def agents_add(
     context: typer.Context,
-    name: NameArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
     profile: ProfileOption = None,
     targets: TargetsOption = None,
     per_minute: PerMinuteOption = None,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from core.cli.answer import print_answer
 from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption
 from core.cli.command_table import LazyGroup
-from core.cli.completion import prepare_completion
 from core.cli.output import AnswerLost, leave, note, print_error
 from core.cli.prompt import open_missing_streams
 from core.cli.terminal import styled, write_codes
@@ -21,6 +20,8 @@ from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.log import silence
 from core.service import exit_codes
+from core.similar import most_like
+from core.text import sentences, some_names
 
 # typer does not export the library below it; this class is the base of all its usage errors.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -31,6 +32,7 @@ _EXIT_CODES = (
     "reached, 10 not approved yet (the request waits in the queue), 11 a plan shows an invalid step, "
     "130 interrupted."
 )
+_EVERY_COMMAND_S = ("--home", "--json", "--help")
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
@@ -147,7 +149,6 @@ def run(argv: list[str]) -> int:
 def _run(argv: list[str], json_wanted: bool) -> int:
     try:
         with silence():
-            prepare_completion()
             words = hoist([_text(word) for word in argv])
             code = app(words, prog_name="quarterdeck", standalone_mode=False)
         return code if isinstance(code, int) else exit_codes.DONE
@@ -173,6 +174,8 @@ def _print_usage(problem: Exception, json_wanted: bool) -> None:
     context = getattr(problem, "ctx", None)
     format_message = getattr(problem, "format_message", None)
     message = format_message() if format_message else str(problem)
+    if (option := getattr(problem, "option_name", "")) and hasattr(problem, "possibilities") and context:
+        message = _no_such_option(option, context.command)
     if type(problem).__name__ == "NoArgsIsHelpError":
         if not json_wanted:
             note(message)
@@ -180,3 +183,15 @@ def _print_usage(problem: Exception, json_wanted: bool) -> None:
         message = "Missing command."
     hint = f"Try: {context.command_path} --help" if context else "Try: quarterdeck --help"
     print_error(ErrorInfo(code=ErrorCode.INVALID_ARGUMENTS, message=message, next=hint), json_wanted)
+
+
+def _no_such_option(option: str, command: Any) -> str:
+    """The message for an option that a command does not have: what was probably meant, and what it has."""
+    own = {name for one in command.params for name in (*one.opts, *one.secondary_opts) if name[:1] == "-"}
+    # Compared without dashes, which make all options alike.
+    names = {known.lstrip("-"): known for known in sorted({*own, *_EVERY_COMMAND_S})}
+    near = [names[name] for name in most_like(option.lstrip("-"), names)]
+    meant = f"Did you mean {' or '.join(near)}?" if near else ""
+    known = f"Options: {some_names(names.values())}."
+    is_input = f"An input of the batch is written --input {option.lstrip('-')}=VALUE." * ("--input" in own)
+    return sentences(f"No such option: {option}", meant, is_input, known)

@@ -27,6 +27,7 @@ from core.ids import new_id
 from core.policy.grants import Grant, GrantTerms, exact_arguments, scope_words, usual_limits
 from core.service import exit_codes
 from core.service.wishes import operator_added, operator_removed
+from core.similar import meant_or_known
 from core.statements import check_shown
 
 RUN_GRANT_HOURS = 24.0
@@ -240,7 +241,8 @@ async def remove_operator(session: Session, name: str, unlocking: KeySource) -> 
     """Remove an operator, who then cannot decide any more."""
     known = {operator.name: operator for operator in (await session.console.service.state()).operators}
     if name not in known:
-        raise BadInput(f"{name} is not an operator of this home.", ErrorCode.NOT_FOUND)
+        hint = meant_or_known(name, known, "Operators")
+        raise BadInput(f"{name} is not an operator of this home. {hint}.", ErrorCode.NOT_FOUND)
     signed = await sign_change(session, unlocking, operator_removed(known[name]))
     await session.console.approvals.remove_operator(name, signed)
     return Answer({"removed": name}, f"{name} decides nothing any more; their grants ended.")
@@ -396,7 +398,7 @@ def operators_add(
 @signs
 def operators_remove(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="OPERATOR")],
     *,
     unlocking: KeySource,
 ) -> None:

@@ -17,6 +17,7 @@ from core.cli.output import print_error
 from core.cli.session import Session, open_session
 from core.errors import QuarterdeckError
 from core.home import Home
+from core.models.device_filter import GRAMMAR
 from core.service import exit_codes
 
 EVERYWHERE = "Every command also takes --home DIR and --json."
@@ -61,6 +62,9 @@ WaitOption = Annotated[
     typer.Option(
         min=0, metavar="SECONDS", help="How long to wait for an approval where this is not a terminal."
     ),
+]
+FilterOption = Annotated[
+    str, typer.Option("--device", metavar="FILTER", help=f"Only devices that match this filter. {GRAMMAR}")
 ]
 DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
 ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]

@@ -1,7 +1,7 @@
 """The commands, by the word that calls each: its module, which is imported when its word is given.
 
 A command needs its own module alone. The modules of all commands take four times as long to import, so that
-help and completion list them without importing them.
+help lists them without importing them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ COMMANDS = {
         "Show one tool in full: contract and scope with the source of each fact, arguments, latest calls.",
     ),
     "do": Place("search", "Propose a batch for an intent, from the search alone."),
-    "completion": Place("completion", "Print the script that lets a shell complete commands and options."),
+    "completion": Place(
+        "completion", "Print the script that lets a shell complete commands and what is in the home."
+    ),
     "tools": Place("tools", "List the tools of one device, or of all, with risk and effect."),
     "call": Place("call", "Call one tool of one device."),
     "version": Place("version", "Say which version this is."),
@@ -81,7 +83,7 @@ def command(word: str) -> Any:
 
 
 def listed(word: str) -> TyperCommand:
-    """A stand-in for the command of this word in help and completion; it does nothing."""
+    """A stand-in for the command of this word in help; it does nothing."""
     place = COMMANDS[word]
     return TyperCommand(word, help=place.help, short_help=place.short_help)
 

@@ -267,7 +267,7 @@ app.add_typer(certificates.app, name="certificate")
 # More than the longest pairing string; bounds the reading of endless input.
 LONGEST_LINE = 1 << 16
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+NameArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
 TagOption = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="TAG", help="A tag; give it once for each. An empty one clears them."),
@@ -298,7 +298,7 @@ def devices(context: typer.Context) -> None:
 @signs
 def pair(
     context: typer.Context,
-    name: NameArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
     tag: TagOption = None,
     production: ProductionOption = None,
     agent: AgentOption = None,

@@ -12,12 +12,21 @@ from typing import Annotated, Any
 import typer
 
 from core.batch.batch_file import LARGEST, read_batch
+from core.batch.inputs import unknown_input
 from core.batch.models import Batch, Run, result_of
 from core.broken_text import fault_words
 from core.cli import run_text, show
 from core.cli.answer import Answer
 from core.cli.arguments import parse_arguments, read_json
-from core.cli.base import EVERYWHERE, SaveOption, WaitOption, command_set, examples, in_session
+from core.cli.base import (
+    EVERYWHERE,
+    FilterOption,
+    SaveOption,
+    WaitOption,
+    command_set,
+    examples,
+    in_session,
+)
 from core.cli.call import identify_if_possible
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import Block, Remark, note, one_line, result_text, table
@@ -28,7 +37,7 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, signs
 from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.models.device_filter import no_match
+from core.models.device_filter import as_filter, no_match
 from core.replay.models import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import whole_run
@@ -57,6 +66,7 @@ InputOption = Annotated[
     epilog=examples(
         "run clean.yaml --input threshold=85",
         "run nightly --device 'lab-*' --json --wait 600",
+        "run clean.yaml --device 'tag:lab !name:lab-7'",
         "run rollout.yaml --input token=@token.txt",
         "run clean.yaml --plan --json",
     ),
@@ -65,9 +75,7 @@ InputOption = Annotated[
 def run(
     context: typer.Context,
     batch: Annotated[str, typer.Argument(metavar="FILE|NAME")],
-    device: Annotated[
-        str | None, typer.Option("--device", metavar="PATTERN", help="Only on devices with such a name.")
-    ] = None,
+    device: FilterOption = "",
     inputs: InputOption = None,
     input_stdin: Annotated[
         str | None,
@@ -99,7 +107,7 @@ def run(
         if plan:
             found = await session.console.runs.plan(chosen, values)
             if not found.devices:
-                raise no_match(chosen.targets)
+                raise no_match(chosen.targets, await session.console.devices.match(""))
             invalid = any(cell.outcome == "invalid" for cell in found.cells)
             code = exit_codes.PLAN_INVALID if invalid else exit_codes.DONE
             return Answer(plan_json(chosen.name, found), plan_text(chosen.name, found), code)
@@ -294,8 +302,8 @@ def search(
     in_session(context, work)
 
 
-async def batch_of(session: Session, wanted: str, device: str | None = None) -> Batch:
-    """The batch in a file, or saved under a name; `device` narrows its targets.
+async def batch_of(session: Session, wanted: str, device: str = "") -> Batch:
+    """The batch in a file, or saved under a name; the filter `device` narrows its targets.
 
     Raises:
         BadInput: there is none, or it has mistakes.
@@ -304,13 +312,13 @@ async def batch_of(session: Session, wanted: str, device: str | None = None) -> 
         batch = read_batch(await asyncio.to_thread(_text_of, wanted), wanted)
     else:
         batch = await session.console.runs.load_batch(wanted)
-    if device is None:
+    if not device.strip():
         if "targets" not in batch.model_fields_set:
             note(f"{one_line(wanted)} has no targets; it is for {batch.targets}.")
         return batch
     # Targets that the file does not give are those of its default, which the operator did not write.
     before = f"{batch.targets} " if "targets" in batch.model_fields_set else ""
-    return batch.model_copy(update={"targets": f"{before}name:{device}"})
+    return batch.model_copy(update={"targets": f"{before}{as_filter(device)}"})
 
 
 def _text_of(path: str) -> str:
@@ -362,7 +370,7 @@ async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
         BadInput: there is no such input, or standard input cannot be read.
     """
     if name not in batch.inputs:
-        raise BadInput(f"{name} is not an input of this batch.")
+        raise BadInput(f"{unknown_input(batch, name)}.")
     try:
         # Bytes, because text would lose the difference between line ends.
         data = await asyncio.to_thread(sys.stdin.buffer.read, LARGEST + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from core.batch.batch_file import batch_to_yaml
 from core.cli.answer import Answer
-from core.cli.base import DeviceArgument, ToolArgument, command_set, examples, in_session
+from core.cli.base import DeviceArgument, FilterOption, ToolArgument, command_set, examples, in_session
 from core.cli.output import (
     MOST_REASON,
     SCOPE_NAMES,
@@ -27,7 +26,9 @@ from core.cli.output import (
 )
 from core.cli.session import Session
 from core.cli.terminal import styled
+from core.errors import BadInput
 from core.fleet.models import ToolDescription, ToolHit, ToolScope
+from core.models.device_filter import as_filter, no_match
 from core.models.tools import Contract, Fact, Tool
 from core.schema_forms.fields import schema_fields
 from core.service.batch_proposal import propose
@@ -44,10 +45,6 @@ commands = command_set()
 # What begins with a dash and is no option here is one of the words, as in "run ls -la".
 WORDS = {"ignore_unknown_options": True}
 WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
-PatternOption = Annotated[
-    str,
-    typer.Option("--device", metavar="PATTERN", help="Only devices that match this filter, as `tag:lab`."),
-]
 
 
 @commands.command(
@@ -63,7 +60,7 @@ PatternOption = Annotated[
 def search(
     context: typer.Context,
     words: WordsArgument,
-    device: PatternOption = "",
+    device: FilterOption = "",
     limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 20,
 ) -> None:
     """Find tools of all devices by what they are called, do and return, best first, with the reason.
@@ -73,9 +70,14 @@ def search(
     """
 
     async def work(session: Session) -> Answer:
-        hits = await session.console.devices.search(" ".join(words), _filter(device), limit)
+        targets = as_filter(device)
+        hits = await session.console.devices.search(" ".join(words), targets, limit)
         found = table(("DEVICE", "TOOL", "RISK", "EFFECT", "WHY", "WHAT IT DOES"), map(_row, hits))
-        return Answer({"hits": hits}, [found] if hits else [found, Remark("No tool fits these words.")])
+        if hits:
+            return Answer({"hits": hits}, [found])
+        missed = await _nothing_matches(session, targets)
+        remark = one_line(missed.message) if missed else "No tool fits these words."
+        return Answer({"hits": hits}, [found, Remark(remark)])
 
     in_session(context, work, wait_for_devices=True)
 
@@ -112,7 +114,7 @@ def describe(
 def do(
     context: typer.Context,
     words: WordsArgument,
-    device: PatternOption = "",
+    device: FilterOption = "",
     save: Annotated[
         str | None, typer.Option("--save", metavar="NAME", help="Save the batch under this name.")
     ] = None,
@@ -126,7 +128,10 @@ def do(
     """
 
     async def work(session: Session) -> Answer:
-        proposal = await propose(session.console, " ".join(words), _filter(device))
+        targets = as_filter(device)
+        if missed := await _nothing_matches(session, targets):
+            raise missed
+        proposal = await propose(session.console, " ".join(words), targets)
         if save is not None:
             await session.console.runs.save_batch(save, proposal.batch)
         text: list[Block] = [batch_to_yaml(proposal.batch).rstrip("\n")]
@@ -143,10 +148,11 @@ def do(
     in_session(context, work, wait_for_devices=True)
 
 
-def _filter(pattern: str) -> str:
-    """A device filter; a plain name or a name with wildcards is taken for the name."""
-    pattern = pattern.strip()
-    return f"name:{pattern}" if pattern and not re.search(r"[\s:]", pattern) else pattern
+async def _nothing_matches(session: Session, targets: str) -> BadInput | None:
+    """The error for a filter that no device matches; None if one does."""
+    if not targets or await session.console.devices.match(targets):
+        return None
+    return no_match(targets, await session.console.devices.match(""))
 
 
 def _row(hit: ToolHit) -> tuple[object, ...]:

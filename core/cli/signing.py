@@ -28,6 +28,7 @@ from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
+from core.similar import meant_or_known
 from core.text import sentences
 
 
@@ -63,7 +64,7 @@ class KeySource:
 
 _OPTIONS = {
     "operator": Annotated[
-        str | None, typer.Option("--operator", metavar="NAME", help="Which operator signs.")
+        str | None, typer.Option("--operator", metavar="OPERATOR", help="Which operator signs.")
     ],
     "passphrase_file": Annotated[
         Path | None,
@@ -129,7 +130,8 @@ async def unlock_one_of(home: Home, operators: Sequence[Operator], how: KeySourc
     registered = {one.name: one for one in operators}
     name = how.operator or _choose(home, set(registered))
     if name not in registered:
-        raise Refused(f"{name} is not an operator of this home.", ErrorCode.APPROVAL_INVALID)
+        known = meant_or_known(name, registered, "Operators")
+        raise Refused(f"{name} is not an operator of this home. {known}.", ErrorCode.APPROVAL_INVALID)
     key = await _load(home, name, how)
     if key.public_key != registered[name].public_key:
         raise Refused(

@@ -31,8 +31,8 @@ from core.models.tool_names import SCREENSHOT
 from core.models.tools import UNLISTED, Tool, Unavailable
 from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy
+from core.similar import meant_or_known
 from core.tasks import in_turns
-from core.text import some_names
 
 # Re-exported for the modules that connect devices.
 __all__ = ["ConnectionInfo", "Fleet", "Recorder"]
@@ -502,7 +502,7 @@ class Fleet:
         record = self._records.get(name)
         if record is None:
             raise BadInput(
-                f"No device is called {name!r}. Devices: {some_names(self._records)}.",
+                f"No device is called {name!r}. {meant_or_known(name, self._records, 'Devices')}.",
                 ErrorCode.UNKNOWN_DEVICE,
             )
         return record

@@ -34,6 +34,7 @@ from core.home import OPERATOR_NAME
 from core.ids import now_utc
 from core.log import Logger
 from core.models.frozen import FrozenModel
+from core.similar import meant_or_known
 from core.text import escape_hidden, some_names
 from core.tokens import OfferedTokens, token_digest
 
@@ -221,7 +222,8 @@ class KnownDevices:
         """
         known = self._known.get(name)
         if known is None:
-            raise BadInput(f"No paired device is called {name!r}.", ErrorCode.UNKNOWN_DEVICE)
+            others = meant_or_known(name, self._known, "Paired devices")
+            raise BadInput(f"No paired device is called {name!r}. {others}.", ErrorCode.UNKNOWN_DEVICE)
         return known
 
     def check_free(self, name: str) -> None:

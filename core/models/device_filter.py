@@ -5,16 +5,31 @@ The syntax is that of `core.filter_language`; a plain word is searched for in na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 from core.errors import BadInput, ErrorCode
-from core.filter_language import LONGEST, Filter, Language
+from core.filter_language import LONGEST, SIGNS, Filter, Language, Term
 from core.models.devices import Device, Health
-from core.text import sentences, some_names
+from core.similar import meant_or_known
+from core.text import sentences
 
-__all__ = ["FIELDS", "LANGUAGE", "LONGEST", "DeviceFilter", "no_match", "os_word", "parse_filter"]
+__all__ = [
+    "FIELDS",
+    "GRAMMAR",
+    "LANGUAGE",
+    "LONGEST",
+    "OS_NAMES",
+    "DeviceFilter",
+    "as_filter",
+    "no_match",
+    "os_word",
+    "parse_filter",
+]
 
-_OS_NAMES = {"darwin": "macos", "win32": "windows"}
+OS_NAMES = {"darwin": "macos", "win32": "windows"}
+
+_CONNECTIVES = frozenset({"or", "and"})
 
 DeviceFilter = Filter[Device]
 
@@ -22,7 +37,7 @@ DeviceFilter = Filter[Device]
 def os_word(device: Device) -> str:
     """The word for a device's operating system: linux, windows, macos."""
     platform = device.platform.casefold()
-    return _OS_NAMES.get(platform, platform)
+    return OS_NAMES.get(platform, platform)
 
 
 def _systems(device: Device) -> list[str]:
@@ -48,17 +63,8 @@ LANGUAGE = Language(
 )
 
 
-def no_match(targets: str, devices: Iterable[Device] = ()) -> BadInput:
-    """The error for a filter that matches none of `devices`; of several terms it says that all must hold."""
-    several = len(parse_filter(targets).terms) > 1 or "|" in targets
-    words = (
-        " All terms must hold: a blank means and, a comma means or, as in name:lab-1,lab-2."
-        if several
-        else ""
-    )
-    names = [device.name for device in devices]
-    known = f" Devices: {some_names(names)}." if names else ""
-    return BadInput(sentences(f"No device matches {targets!r}.{words}{known}"), ErrorCode.UNKNOWN_DEVICE)
+GRAMMAR = f"{SIGNS}; fields are {', '.join(FIELDS)}."
+"""The filter in one line, for help and messages."""
 
 
 def parse_filter(text: str) -> DeviceFilter:
@@ -67,4 +73,64 @@ def parse_filter(text: str) -> DeviceFilter:
     Raises:
         BadInput: a syntax error; names the column (counting from 1) and what is allowed there.
     """
-    return LANGUAGE.parse(text)
+    try:
+        return LANGUAGE.parse(text)
+    except BadInput as error:
+        raise BadInput(sentences(error.message, GRAMMAR), error.code) from error
+
+
+def as_filter(text: str) -> str:
+    """A filter as an operator may write it: a single word without a field is the device's whole name."""
+    text = text.strip()
+    if not text or re.search(r"[\s:]", text):
+        return text
+    negated = "!" if text.startswith("!") else ""
+    return f"{negated}name:{text.removeprefix(negated)}"
+
+
+def no_match(targets: str, devices: Iterable[Device] = ()) -> BadInput:
+    """The error for a filter that no device matches: what it means, and what was probably meant.
+
+    `devices` are those that exist for the client; it has names and tags of theirs.
+    """
+    terms = parse_filter(targets).terms
+    meant = _signs_meant(targets, terms) or _values_meant(terms, list(devices)) or _comma_meant(terms)
+    return BadInput(
+        sentences(f"No device matches {targets!r}.", meant, GRAMMAR), code=ErrorCode.UNKNOWN_DEVICE
+    )
+
+
+def _signs_meant(text: str, terms: Sequence[Term[Device]]) -> str:
+    """What to write instead of signs and words that other languages have for or."""
+    values = [value for term in terms for value in term.values]
+    if any("|" in value for value in values):
+        return f"A comma means or: write {text.replace('||', ',').replace('|', ',')}."
+    if any(re.search(r"\[.*\]", value) for value in values):
+        return "There are no sets in brackets: name each, as in name:lab-1,lab-2, or write name:lab-?."
+    said = [term for term in terms if term.key or term.values[0].casefold() not in _CONNECTIVES]
+    if len(said) == len(terms):
+        return ""
+    return _comma_meant(said) or "OR and AND are looked for as texts: write a comma for or, a blank for and."
+
+
+def _comma_meant(terms: Sequence[Term[Device]]) -> str:
+    """What to write where several terms of one field were to match any of their values."""
+    if len(terms) < 2 or len({term.key for term in terms}) > 1 or any(term.negated for term in terms):
+        return ""
+    field = f"{terms[0].key}:" * bool(terms[0].key)
+    values = ",".join(value for term in terms for value in term.values)
+    return f"All terms must hold at once: for any of them write {field}{values}."
+
+
+def _values_meant(terms: Sequence[Term[Device]], devices: list[Device]) -> str:
+    """What the first term that holds for no device may have meant."""
+    if not devices:
+        return ""
+    for term in terms:
+        if term.negated or any(term.matches(device) for device in devices):
+            continue
+        known = {text for device in devices for text in term.texts(device)}
+        return meant_or_known(
+            term.values[0], known, f"Values of {term.key}" if term.key else "Names and tags"
+        )
+    return ""

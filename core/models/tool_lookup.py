@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from core.errors import BadInput, ErrorCode
 from core.models.devices import Device, Health
 from core.models.tools import Tool
+from core.similar import most_like
 from core.text import sentences
 
 # In characters. The caller chooses the name, so it is bounded before it is compared and quoted.
@@ -46,4 +46,4 @@ def _similar(name: str, device: Device, tools: list[Tool]) -> list[str]:
     own = sorted(tool.tool_name for tool in tools if tool.own_name == name)
     if own or any(missing.tool == name for missing in device.unavailable):
         return own[:_MOST_HINTS]
-    return difflib.get_close_matches(name, [tool.tool_name for tool in tools], n=_MOST_HINTS)
+    return most_like(name, (tool.tool_name for tool in tools), _MOST_HINTS)

@@ -18,7 +18,7 @@ from core.models.devices import Device
 from core.policy.agent_models import PREFIX, Agent, AgentSettings, is_agent, parse_targets, targets_words
 from core.policy.models import Profile
 from core.policy.profiles import is_as_strict
-from core.text import some_names
+from core.similar import meant_or_known
 from core.token_bucket import TokenBucket
 from core.tokens import OfferedTokens, token_digest
 
@@ -28,7 +28,7 @@ MOST_AGENTS = 100
 def no_device(name: str, seen: Iterable[str] | None = None) -> str:
     """The message for a device that does not exist for an agent; `seen` are those that do, if known."""
     message = f"No device is called {name[:100]!r}."
-    return message if seen is None else f"{message} Devices: {some_names(seen)}."
+    return message if seen is None else f"{message} {meant_or_known(name, seen, 'Devices')}."
 
 
 def loosenings(before: AgentSettings, after: AgentSettings) -> list[str]:
@@ -83,7 +83,8 @@ class Agents:
         """
         registered = self._by_name.get(name)
         if registered is None:
-            raise BadInput(f"No agent is called {name!r}.", ErrorCode.NOT_FOUND)
+            known = meant_or_known(name, self._by_name, "Agents")
+            raise BadInput(f"No agent is called {name!r}. {known}.", ErrorCode.NOT_FOUND)
         return registered.agent
 
     def find(self, actor: str) -> Agent | None:

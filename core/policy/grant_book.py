@@ -18,6 +18,7 @@ from core.policy.grant_scope import call_scope, is_wider, uncovered
 from core.policy.grants import Grant, GrantTerms, SignedGrant, end_of, limits_fault, scope_words
 from core.policy.models import GrantMiss
 from core.policy.rules import MatchContext
+from core.similar import meant_or_known
 
 MOST_GRANTS = 2_000
 LONGEST_DAYS = 90
@@ -80,7 +81,8 @@ class GrantBook:
         """
         stored = self._grants.get(grant_id)
         if stored is None:
-            raise BadInput(f"No grant has the id {grant_id}.", ErrorCode.NOT_FOUND)
+            known = meant_or_known(grant_id, self._grants, "Grants")
+            raise BadInput(f"No grant has the id {grant_id}. {known}.", ErrorCode.NOT_FOUND)
         return stored.model_copy(update={"over": self._is_over(stored)})
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from jsonschema.exceptions import ValidationError
 
 from core.schema_forms.json_values import Path, path_text, shown, type_word
 from core.secret_rule import may_be_secret
+from core.similar import most_like
 from core.text import escape_hidden, shorten_middle
 
 _TYPE_WORDS = {
@@ -133,11 +133,7 @@ def _nearest(error: ValidationError, allowed: Any) -> str:
 
 def _closest(typed: str, names: Sequence[Any]) -> str:
     """The name closest to the typed text; empty where none is close."""
-    # Comparing costs more than the product of both lengths, and a long text is not a typing error.
-    if len(typed) > _LONG:
-        return ""
-    short = [name for name in names[:500] if isinstance(name, str) and len(name) <= _LONG]
-    return next(iter(difflib.get_close_matches(typed, short, 1)), "")
+    return next(iter(most_like(typed, (name for name in names if isinstance(name, str)), 1)), "")
 
 
 def _no_alternative(error: ValidationError) -> str:

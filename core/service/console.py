@@ -86,11 +86,10 @@ from core.service.api.models import (
     ResultPage,
     RunPage,
 )
+from core.service.api.version import API_VERSION
 from core.service.backup.models import BackupKey, BackupMade
 from core.service.envelope import Alternative
 from core.statements import SignedStatement
-
-API_VERSION = 7
 
 # Re-exports the API's models and events, so that clients import everything from this module.
 __all__ = [

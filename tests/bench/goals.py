@@ -142,6 +142,8 @@ DESIGN: tuple[Goal, ...] = (
     at_most("window", "idle memory, window and service", 150, "MB"),
     # 0.30 s, where an empty typer program takes 0.20 s.
     beyond("start", "quarterdeck devices, CPU", 0.10, "s"),
+    # 0.30 s, where an empty typer program takes 0.20 s.
+    beyond("start", "completion of a device at a TAB", 0.10, "s"),
     at_most("start", "gateway, CPU until it answers", 0.6, "s"),
     beyond("gateway", "a call through the HTTP gateway", 3, "ms"),
     beyond("gateway", "a call through the stdio gateway", 3, "ms"),

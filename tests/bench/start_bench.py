@@ -1,4 +1,4 @@
-"""The processor time that programs without a window take to start and answer.
+"""The processor time that programs without a window take to start and answer, and the wait at a TAB.
 
 A service runs already. The peers are a bare interpreter, an empty typer program, and the SDK's empty server.
 """
@@ -9,13 +9,16 @@ import asyncio
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
 
+from core.completion.scripts import VARIABLE, Shell
 from core.environment import TOKEN_VARIABLE
 from core.home import Home
 from core.service.control import ensure_service, stop_service
@@ -30,6 +33,8 @@ EMPTY_TYPER = (
     "-c",
     "import typer; app = typer.Typer(); app.command()(lambda: print('nothing')); app()",
 )
+# A TAB behind `quarterdeck call`: the devices, from the service.
+COMPLETION = ("-m", "app")
 EMPTY_SERVER = ("-m", "tests.bench.empty_mcp")
 _HELLO = {
     "protocolVersion": "2025-06-18",
@@ -57,9 +62,14 @@ async def _measure(home: Home, rounds: int) -> Figures:
         devices = ("-m", "app", "--home", str(home.path), "devices")
         gateway = ("-m", "app", "gateway", "--as", "claude", "--home", str(home.path))
         times: dict[tuple[str, ...], list[float]] = {}
+        waits: dict[tuple[str, ...], list[float]] = {}
         for _ in range(rounds):
             for program in (BARE, CONSOLE_API, EMPTY_TYPER, devices):
                 times.setdefault(program, []).append(await _to_the_end(program))
+            for program in (EMPTY_TYPER, COMPLETION):
+                waits.setdefault(program, []).append(
+                    await asyncio.to_thread(_seconds_until_told, program, home)
+                )
             for server in (EMPTY_SERVER, gateway):
                 times.setdefault(server, []).append(await _until_it_answers(server, {TOKEN_VARIABLE: token}))
     finally:
@@ -69,7 +79,14 @@ async def _measure(home: Home, rounds: int) -> Figures:
     bare = Peer("a bare interpreter", medians[BARE])
     typer = Peer("an empty typer program", medians[EMPTY_TYPER])
     sdk = Peer("the SDK's empty server", medians[EMPTY_SERVER])
+    waited = {program: statistics.median(all_took) for program, all_took in waits.items()}
     return [
+        Figure(
+            "completion of a device at a TAB",
+            waited[COMPLETION],
+            "s",
+            Peer("an empty typer program", waited[EMPTY_TYPER]),
+        ),
         Figure("import of core.service.console, CPU", medians[CONSOLE_API], "s", bare),
         Figure("quarterdeck devices, CPU", medians[devices], "s", typer),
         Figure("gateway, CPU until it answers", medians[gateway], "s", sdk),
@@ -88,6 +105,22 @@ def _waited_for(words: tuple[str, ...]) -> float:
     _, status, usage = os.wait4(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0, f"{' '.join(words)} ended with {status}"
     return usage.ru_utime + usage.ru_stime
+
+
+def _seconds_until_told(words: tuple[str, ...], home: Home) -> float:
+    """Seconds from the start of a program to its end, asked as a shell asks at a TAB."""
+    typed = "\0".join(("--home", str(home.path), "call", "", ""))
+    started = time.perf_counter()
+    done = subprocess.run(
+        (sys.executable, *words),
+        input=typed.encode(),
+        env={**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: Shell.ZSH.value},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    took = time.perf_counter() - started
+    assert words != COMPLETION or b"this-computer" in done.stdout, "the service offered nothing in time"
+    return took
 
 
 async def _until_it_answers(words: tuple[str, ...], more: Mapping[str, str]) -> float:

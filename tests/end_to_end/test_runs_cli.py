@@ -75,7 +75,13 @@ def test_a_batch_runs_from_its_file_with_its_inputs_and_tells_by_its_code_what_f
     [
         (("--input", "token=hunter2"), "is secret"),
         (("--input", "unknown=1"), "unknown"),
+        (("--input", "tokn=x"), "did you mean token (inputs: "),
+        (("--inptu", "text=1"), "Did you mean --input?"),
+        (("--text", "1"), "An input of the batch is written --input text=VALUE."),
         (("--device", "no-such-*"), "No device matches"),
+        (("--device", "name:this-computr"), "Did you mean this-computer?"),
+        (("--device", "os:nothing"), "Values of os: "),
+        (("--device", "hleth:online"), "did you mean health?"),
     ],
 )
 def test_what_cannot_be_run_says_so_and_starts_nothing(served, place, words, said):
@@ -84,6 +90,18 @@ def test_what_cannot_be_run_says_so_and_starts_nothing(served, place, words, sai
     assert done.code == 2
     assert said in done.err
     assert run(served, "runs", "list", "--json").json["runs"] == before
+
+
+@pytest.mark.parametrize("device", ["this-computer", "this-*", "health:online,busy", "!tag:lab !name:lab-*"])
+def test_a_run_takes_a_name_or_a_filter_for_its_devices(served, place, device):
+    planned = run(served, "run", str(place / "two.yaml"), "--plan", "--json", "--device", device)
+    assert planned.json["plan"]["devices"] == ["this-computer"]
+
+
+def test_an_unknown_run_is_answered_by_the_latest(served, place):
+    number = ran(served, place)["run"]["id"]
+    unknown = run(served, "runs", "show", "r-zz")
+    assert (unknown.code, number in unknown.err) == (2, True)
 
 
 def test_a_file_that_is_not_there_and_a_name_that_is_not_saved_are_named(served):

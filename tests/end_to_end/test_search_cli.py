@@ -1,21 +1,17 @@
-"""`search`, `describe`, `do`, completion and help, as a person at a terminal meets them."""
+"""`search`, `describe`, `do` and help, as a person at a terminal meets them."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.__main__ import COMPLETE
 from core.batch.batch_file import read_batch
 from core.batch.models import flatten
 from core.cli.command_table import COMMANDS, command
-from core.cli.completion import VARIABLE
 from core.home import Home
-from tests.fakes.program import environment, make_home, program, run
+from tests.fakes.program import make_home, run
 
 
 @pytest.fixture(scope="module")
@@ -74,33 +70,6 @@ def test_nothing_in_a_home_is_saved_by_a_proposal_alone(home: Home):
     names = sorted(path.name for path in home.batches.glob("*"))
     run(home, "do", "list processes")
     assert sorted(path.name for path in home.batches.glob("*")) == names
-
-
-@pytest.mark.parametrize(
-    ("shell", "asked"),
-    [
-        ("bash", {"COMP_WORDS": "quarterdeck appro", "COMP_CWORD": "1"}),
-        ("zsh", {"_TYPER_COMPLETE_ARGS": "quarterdeck appro"}),
-        ("fish", {"_TYPER_COMPLETE_ARGS": "quarterdeck appro", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
-    ],
-)
-def test_a_shell_completes_the_commands(tmp_path: Path, shell: str, asked: dict[str, str]):
-    script = run(Home(tmp_path / "home"), "completion", shell)
-    assert (script.code, VARIABLE in script.out) == (0, True)
-    done = subprocess.run(
-        program(Home(tmp_path / "home"), "x")[:3],
-        env={**environment(), **asked, VARIABLE: f"complete_{shell}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "approvals" in done.stdout
-    assert "devices" not in done.stdout
-
-
-def test_the_window_is_not_opened_by_a_shell_that_completes():
-    assert COMPLETE == VARIABLE
 
 
 def commands(group: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:

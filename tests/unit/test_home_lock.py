@@ -169,7 +169,7 @@ class TestNames:
     def test_where_folders_have_no_numbers_a_long_home_uses_a_folder_of_this_user_s(
         self, tmp_path, monkeypatch
     ):
-        monkeypatch.setattr("core.home.FOLDERS_BY_NUMBER", tmp_path / "not there")
+        monkeypatch.setattr("core.home_folder.FOLDERS_BY_NUMBER", tmp_path / "not there")
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
         homes = [Home(tmp_path / ("long" * 30) / name) for name in ("one", "other")]
         assert all(one.socket.parent == tmp_path / "quarterdeck" for one in homes)

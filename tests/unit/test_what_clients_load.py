@@ -92,3 +92,19 @@ def test_the_gateway_reads_no_picture_before_an_agent_asks_for_one(way: str) -> 
 @pytest.mark.parametrize("module", ["core.cli.agents", "core.cli.call", "core.cli.devices", "core.cli.tools"])
 def test_a_command_that_signs_loads_cryptography_when_it_signs(module: str) -> None:
     assert not {*OF_THE_SERVICE, "cryptography"} & loaded_with(module)
+
+
+def test_a_shell_that_completes_loads_the_standard_library_and_the_socket_s_frames_alone() -> None:
+    loaded = loaded_with("core.completion.answer", "core.completion.service_calls")
+    assert "core.completion.offers" in loaded
+    heavy = {
+        *HEAVY,
+        "asyncio",
+        "core.errors",
+        "core.service.console",
+        "platformdirs",
+        "pydantic",
+        "typer",
+        "yaml",
+    }
+    assert not heavy & loaded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from core.audit.entries import Entry
@@ -16,12 +17,14 @@ from core.service.api.methods import is_person
 from core.service.proposals import PlannedChange
 from core.service.reserve import Kept
 from core.service.service import Service
+from core.similar import meant_or_known
 from core.text import sentences
 
 
-def no_such_run(run: str) -> BadInput:
-    """The error for a run that does not exist, or not for this client."""
-    return BadInput(f"There is no run {run[:100]}.", ErrorCode.NOT_FOUND)
+def no_such_run(run: str, latest: Sequence[str] = ()) -> BadInput:
+    """The error for a run that does not exist, or not for this client; it names the `latest` ones."""
+    known = meant_or_known(run, latest, "The latest") if latest else ""
+    return BadInput(sentences(f"There is no run {run[:100]}.", known), ErrorCode.NOT_FOUND)
 
 
 class Client:

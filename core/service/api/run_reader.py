@@ -21,6 +21,7 @@ from core.batch.run_history import END_KINDS, rebuild_run, summary_of
 from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError
 from core.service.api.client import Client, no_such_run
+from core.similar import meant_or_known
 from core.tasks import in_turns
 
 MOST_CELLS = 1_000
@@ -35,6 +36,8 @@ _MOST_DECIDED = 400
 
 Place = tuple[str, str]
 
+# Runs that the error for an unknown one names.
+_LATEST = 5
 _NO_VALUE_YET = "Its value is not in memory, and the journal does not have it yet."
 
 
@@ -65,15 +68,24 @@ class RunReader:
         if (live := self.live(run)) is not None:
             return await live.whole_in_turns()
 
-        def rebuild(entries: Iterator[Entry]) -> Run:
+        def rebuild(entries: Iterator[Entry]) -> Run | None:
             first = next(entries, None)
             if first is None:
-                raise no_such_run(run)
+                return None
             self._client.check_own(first.actor, run)
             return rebuild_run(keep_values(chain([first], entries), _no_value))
 
         await self._service.journal.settle()
-        return await self._service.journal.fold_run(run, rebuild)
+        if (rebuilt := await self._service.journal.fold_run(run, rebuild)) is None:
+            raise no_such_run(run, await self._latest())
+        return rebuilt
+
+    async def _latest(self) -> list[str]:
+        """The latest runs, for a person; to an agent an unknown run and another's must look the same."""
+        if self._client.is_agent:
+            return []
+        page = await self._service.journal.query(f"kind:{Kind.RUN_STARTED}", limit=_LATEST)
+        return [entry.run for entry in page.entries if entry.run]
 
     async def summary(self, run: str) -> RunSummary:
         """A run without its cells; of one that cannot be read, that it cannot.
@@ -185,12 +197,12 @@ class RunReader:
         Raises:
             BadInput: there is no such cell or run for this client (NOT_FOUND).
         """
-        actor = (await self.summary(run)).actor
+        summary = await self.summary(run)
         values = _Values(only={(device, step)})
         for cell in await self._cells_of(run, [device], values):
             if cell.step == step:
-                return actor, cell
-        raise no_such_cell(run, device, step)
+                return summary.actor, cell
+        raise no_such_cell(summary, device, step)
 
     async def results(self, run: str, places: Collection[Place]) -> dict[Place, CommandResult]:
         """The results of these cells of a run, whatever the size of their values."""
@@ -277,9 +289,13 @@ class _Values:
         return with_result(cell, note=f"{note.strip()} Its journal entry has it.")
 
 
-def no_such_cell(run: str, device: str, step: str) -> BadInput:
-    """The error for a cell that a run does not have."""
-    return BadInput(f"{run} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
+def no_such_cell(run: RunSummary, device: str, step: str) -> BadInput:
+    """The error for a cell that a run does not have, with the devices or the steps that it has."""
+    if device not in run.devices:
+        has = meant_or_known(device, run.devices, "Its devices")
+    else:
+        has = meant_or_known(step, run.steps, "Its steps")
+    return BadInput(f"{run.id} has no step {step} on {device}. {has}.", ErrorCode.NOT_FOUND)
 
 
 def _no_value(entry: Entry, value: Any) -> None:

@@ -436,7 +436,7 @@ class LocalRuns(ClientApi, RunsApi):
         if live is None:
             raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
         if (device, step) not in live.cells:
-            raise no_such_cell(run, device, step)
+            raise no_such_cell(live.summary(), device, step)
         self._service.runs.cancel_cell(live, device, step, self._client.actor)
         return live.summary()
 

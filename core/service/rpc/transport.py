@@ -12,14 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hmac
 import json
 import os
 import socket
-import stat
-import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -30,23 +26,28 @@ from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
+from core import home_folder
 from core.errors import ErrorCode, ServiceError
 from core.files import write_atomic
-from core.home import FOLDERS_BY_NUMBER, LONGEST_ADDRESS, Home
+from core.home import Home
+from core.service.rpc.own_socket import (
+    HAS_UNIX_SOCKETS,
+    NotOwn,
+    address_in,
+    check_owner,
+    check_peer,
+    checked_address,
+    opened_folder,
+    peer_uid,
+    port_and_token,
+)
 from core.text import sentences
 from core.tokens import new_token
-
-HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
-_UCRED = struct.Struct("3i")  # pid, uid, gid
-_XUCRED = struct.Struct("2I")  # version, uid; more follows
-# Flags for a descriptor that is only inspected; with O_PATH also for a folder that this user cannot read.
-_LOOK: int = getattr(os, "O_PATH", os.O_RDONLY)
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def port_file(home: Home) -> Path:
     """The file with the loopback port and its token."""
-    return home.path / "service.port"
+    return home_folder.port_file(home.path)
 
 
 def own_folder(home: Home) -> None:
@@ -59,9 +60,9 @@ def own_folder(home: Home) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if HAS_UNIX_SOCKETS:
-            with _opened(folder, os.O_RDONLY) as handle:
+            with _unsafe_if_not_own(), opened_folder(folder, os.O_RDONLY) as handle:
                 seen = os.fstat(handle)
-                _check_owner(seen, folder)
+                check_owner(seen, folder)
                 if seen.st_mode & 0o077:
                     os.fchmod(handle, 0o700)
     except OSError as error:
@@ -100,8 +101,8 @@ class Endpoint:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
         try:
-            with _opened(path.parent) as folder:
-                sock.bind(_address(folder, path))
+            with _unsafe_if_not_own(), opened_folder(path.parent) as folder:
+                sock.bind(address_in(folder, path))
         except BaseException:
             sock.close()
             raise
@@ -139,19 +140,6 @@ class Endpoint:
         return None
 
 
-def peer_uid(sock: Any) -> int | None:
-    """The user ID of a Unix socket's peer; None if the platform does not report it.
-
-    Linux: unix(7), SO_PEERCRED, the user that listened or connected. macOS: unix(4), LOCAL_PEERCRED.
-    """
-    if sys.platform == "darwin":
-        return int(_XUCRED.unpack_from(sock.getsockopt(0, 1, 128))[1])  # SOL_LOCAL, LOCAL_PEERCRED
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return None
-    return int(_UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, option, _UCRED.size))[1])
-
-
 async def dial(home: Home, timeout: float, max_size: int) -> ClientConnection:
     """Connect to the home's service after checking that it belongs to this user.
 
@@ -171,17 +159,15 @@ async def dial(home: Home, timeout: float, max_size: int) -> ClientConnection:
         "user_agent_header": None,
     }
     if HAS_UNIX_SOCKETS and not port_file(home).exists():
-        sock = await _dial_unix(home.socket)
+        with _unsafe_if_not_own():
+            sock = await _dial_unix(home.socket)
         try:
             return await unix_connect(sock=sock, **options)
         except BaseException:
             sock.close()
             raise
-    try:
-        where = json.loads(_own_text(port_file(home)))
-        port, token = int(where["port"]), str(where["token"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise OSError(f"{port_file(home)} cannot be used: {error}") from error
+    with _unsafe_if_not_own():
+        port, token = port_and_token(port_file(home))
     headers = {"Authorization": f"Bearer {token}"}
     return await connect(f"ws://127.0.0.1:{port}/", additional_headers=headers, **options)
 
@@ -190,26 +176,15 @@ async def _dial_unix(path: Path) -> socket.socket:
     """Connect to a Unix socket of this user's, without sending anything.
 
     Raises:
-        ServiceError: folder, socket or listening process is not this user's.
+        NotOwn: folder, socket or listening process is not this user's.
         OSError: there is no socket, or nothing listens.
     """
-    with _opened(path.parent) as folder:
-        seen = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-        _check_private(os.fstat(folder), path.parent)
-        _check_owner(seen, path)
-        if not stat.S_ISSOCK(seen.st_mode):
-            raise ServiceError(f"{path} is not a socket; nothing was sent.", ErrorCode.HOME_UNSAFE)
+    with checked_address(path) as address:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
-            await asyncio.get_running_loop().sock_connect(sock, _address(folder, path))
-            peer = peer_uid(sock)
-            if peer is not None and peer != os.getuid():
-                raise ServiceError(
-                    f"The process that listens at {path} belongs to user {peer}, not to you (user "
-                    f"{os.getuid()}); nothing was sent.",
-                    ErrorCode.HOME_UNSAFE,
-                )
+            await asyncio.get_running_loop().sock_connect(sock, address)
+            check_peer(peer_uid(sock), path)
         except BaseException:
             sock.close()
             raise
@@ -217,67 +192,12 @@ async def _dial_unix(path: Path) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, how: int = _LOOK) -> Iterator[int]:
-    """Open a descriptor of a folder without following a symbolic link.
-
-    Raises:
-        ServiceError: the path is a link or a file.
-        OSError: the folder does not exist or cannot be reached.
-    """
+def _unsafe_if_not_own() -> Iterator[None]:
+    """Raise what is not this user's as ServiceError (`home_unsafe`)."""
     try:
-        handle = os.open(folder, how | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-            raise
-        raise ServiceError(
-            f"{folder} is a link or a file, not a folder; nothing was sent.", ErrorCode.HOME_UNSAFE
-        ) from error
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _address(folder: int, path: Path) -> str:
-    """The address of a socket in an opened folder.
-
-    Through the descriptor the address is short for any path, and leads to the same folder that was checked.
-    """
-    if FOLDERS_BY_NUMBER.is_dir():
-        return str(FOLDERS_BY_NUMBER / str(folder) / path.name)
-    if len(os.fsencode(path)) > LONGEST_ADDRESS:
-        raise OSError(f"its path has more than {LONGEST_ADDRESS} bytes; choose a shorter home: {path}")
-    return str(path)
-
-
-def _check_private(seen: os.stat_result, folder: Path) -> None:
-    _check_owner(seen, folder)
-    if seen.st_mode & _WRITABLE_BY_OTHERS:
-        raise ServiceError(
-            f"Other users may write in {folder} (mode {stat.S_IMODE(seen.st_mode):o}), so that the socket in "
-            "it may be theirs; nothing was sent.",
-            ErrorCode.HOME_UNSAFE,
-        )
-
-
-def _check_owner(seen: os.stat_result, path: Path) -> None:
-    if seen.st_uid != os.getuid():
-        raise ServiceError(
-            f"{path} belongs to user {seen.st_uid}, not to you (user {os.getuid()}).", ErrorCode.HOME_UNSAFE
-        )
-
-
-def _own_text(path: Path) -> str:
-    """Read a file that must belong to this user.
-
-    Raises:
-        ServiceError: the file belongs to another user.
-        OSError: the file cannot be read.
-    """
-    with path.open(encoding="utf-8") as file:
-        if hasattr(os, "getuid"):
-            _check_owner(os.fstat(file.fileno()), path)
-        return file.read()
+        yield
+    except NotOwn as error:
+        raise ServiceError(str(error), ErrorCode.HOME_UNSAFE) from error
 
 
 __all__ = ["HAS_UNIX_SOCKETS", "ClientConnection", "Endpoint", "dial", "own_folder", "peer_uid", "port_file"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cli.command_table import command
 from core.errors import BadInput, ErrorCode
-from core.models.device_filter import LONGEST, no_match, parse_filter
+from core.filter_language import SIGNS
+from core.models.device_filter import GRAMMAR, LONGEST, as_filter, no_match, parse_filter
 from core.models.devices import Device, Health
 from tests.fakes.work import most_calls
 
@@ -146,7 +149,78 @@ def test_hostile_wildcards_cost_no_more_than_text_times_filter() -> None:
         parse_filter("x" * (LONGEST + 1))
 
 
-def test_a_filter_of_several_terms_that_nothing_matches_says_that_all_must_hold():
-    assert no_match("name:lab-9").message == "No device matches 'name:lab-9'."
-    for several in ("name:lab-1 name:lab-2", "lab-1 OR lab-2", "a|b"):
-        assert "a blank means and, a comma means or" in no_match(several).message
+@pytest.mark.parametrize(
+    ("targets", "says"),
+    [
+        ("name:lab-1 name:lab-2", "for any of them write name:lab-1,lab-2."),
+        ("lab-1 lab-2", "for any of them write lab-1,lab-2."),
+        ("lab-1 OR lab-2", "for any of them write lab-1,lab-2."),
+        ("name:lab-1 or tag:lab", "OR and AND are looked for as texts"),
+        ("name:lab-1|lab-2", "write name:lab-1,lab-2."),
+        ("lab-1||lab-2", "write lab-1,lab-2."),
+        ("name:lab-[12]", "There are no sets in brackets"),
+        ("name:lba-1", "Did you mean lab-1 or lab-2? Values of name: lab-1, lab-2."),
+        ("tag:lb", "Did you mean lab? Values of tag: Rack 4, lab."),
+        ("os:linux name:lab-3", "Values of name: lab-1, lab-2."),
+        ("os:windows", "Values of os: Debian 13, linux."),
+    ],
+)
+def test_a_filter_that_no_device_matches_is_told_what_to_write(targets: str, says: str) -> None:
+    error = no_match(targets, [a_device(), a_device("lab-2")])
+    assert error.code is ErrorCode.UNKNOWN_DEVICE
+    assert error.message.startswith(f"No device matches {targets!r}. ")
+    assert says in error.message
+    assert error.message.endswith(GRAMMAR)
+
+
+def test_what_is_written_instead_matches_as_it_is_meant() -> None:
+    devices = [a_device(), a_device("lab-2"), a_device("db-1")]
+    for wrong in ("name:lab-1 name:lab-2", "name:lab-1|lab-2"):
+        written = no_match(wrong, devices).message.split(" write ")[1].split(". ")[0]
+        matching = [one.name for one in devices if parse_filter(written).matches(one)]
+        assert matching == ["lab-1", "lab-2"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("lab-1", "name:lab-1"),
+        ("lab-*", "name:lab-*"),
+        ("lab-1,lab-2", "name:lab-1,lab-2"),
+        ("!lab-1", "!name:lab-1"),
+        ("tag:lab", "tag:lab"),
+        ("lab one", "lab one"),
+        (" lab-1 ", "name:lab-1"),
+        ("", ""),
+    ],
+)
+def test_a_bare_word_is_a_device_s_name(written: str, meant: str) -> None:
+    assert as_filter(written) == meant
+
+
+@pytest.mark.parametrize("text", ["tagg:lab", "tag:", "health:onlin", '"', "!!x"])
+def test_each_message_about_a_filter_has_the_grammar(text: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_filter(text)
+    assert caught.value.message.endswith(GRAMMAR)
+
+
+def test_a_field_that_is_like_another_is_named() -> None:
+    with pytest.raises(BadInput, match=r"did you mean tag\?"):
+        parse_filter("os:linux tagg:lab")
+
+
+def test_readme_and_help_have_the_grammar_as_it_is() -> None:
+    root = Path(__file__).parents[3]
+    assert GRAMMAR in (root / "README.md").read_text("utf-8")
+    for word in ("run", "search", "do"):
+        assert GRAMMAR in help_of(word)
+    for word in ("add", "set"):
+        assert SIGNS in help_of("agents", word)
+
+
+def help_of(word: str, *words: str) -> str:
+    one = command(word)
+    for inner in words:
+        one = one.commands[inner]
+    return " ".join(" ".join((option.help or "").split()) for option in one.params)
