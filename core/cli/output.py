@@ -139,13 +139,13 @@ def error_json(error: ErrorInfo) -> dict[str, Any]:
     return envelope_error(error).model_dump(mode="json")
 
 
-def print_error(error: ErrorInfo, json_wanted: bool, **more: Any) -> None:
+def print_error(error: ErrorInfo, json_wanted: bool) -> None:
     """Print what happened, then what to do.
 
     With `--json` it goes to standard output, where a program also reads the answer.
     """
     if json_wanted:
-        say(as_json({"error": error_json(error), **more}))
+        say(as_json({"error": error_json(error)}))
         return
     note(f"{styled('Error', 'red')}: {lines(sentences(error.message))}")
     if error.next:

@@ -89,11 +89,11 @@ class BackupFile:
         seen = os.fstat(handle)
         if not stat.S_ISREG(seen.st_mode):
             os.close(handle)
-            raise BadInput(f"{path} is no backup: it is not a regular file.")
+            raise BadInput(f"{path} is not a backup: it is not a regular file.")
         self._file = open(handle, "rb")  # noqa: SIM115  # closed by `close`
         try:
             self.size = seen.st_size
-            with self.faults("is no backup that can be read"):
+            with self.faults("is not a backup that can be read"):
                 self._time: int | None = None
                 self._bytes = self._read(DESCRIPTION, _LARGEST_DESCRIPTION)
                 self.description = read_description(self._bytes)

@@ -78,7 +78,7 @@ def checked_address(path: Path) -> Iterator[str]:
         check_private(os.fstat(folder), path.parent)
         check_owner(seen, path)
         if not stat.S_ISSOCK(seen.st_mode):
-            raise NotOwn(f"{path} is no socket; nothing was sent.")
+            raise NotOwn(f"{path} is not a socket; nothing was sent.")
         yield address_in(folder, path)
 
 
