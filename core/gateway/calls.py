@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from mcp import types
@@ -34,6 +33,7 @@ from core.models.devices import Device, Health
 from core.schema_forms.fields import schema_fields
 from core.service.envelope import Envelope, SavedEvidence
 from core.service.pages import every_result, whole_run
+from core.similar import did_you_mean
 from core.text import sentences, some_names
 
 ANSWER_WITHIN = tools.DEFAULT_WAIT
@@ -244,8 +244,7 @@ class ToolCalls:
             if error.code is not ErrorCode.NOT_FOUND:
                 raise
             names = [item["batch"] for item in await self._batches()]
-            near = get_close_matches(name, names, n=3)
-            hint = f"Did you mean {' or '.join(near)}?" if near else f"Saved batches: {some_names(names)}."
+            hint = did_you_mean(name, names) or f"Saved batches: {some_names(names)}."
             step = "Call run_batch with one of these names."
             raise BadInput(sentences(error.message, hint), ErrorCode.NOT_FOUND, step) from error
 

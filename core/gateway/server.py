@@ -6,7 +6,6 @@ It serves the protocol versions of the SDK: those with a handshake up to 2025-11
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from difflib import get_close_matches
 from typing import Any
 
 from mcp import types
@@ -23,6 +22,7 @@ from core.gateway.calls import RunStanding, ToolCalls
 from core.gateway.greeting import INSTRUCTIONS, SERVER_INFO
 from core.gateway.tools import BY_NAME, TOOLS, Arguments, ToolDefinition
 from core.log import Logger
+from core.similar import did_you_mean
 from core.text import sentences
 
 _MOST_FAULTS = 5
@@ -123,8 +123,7 @@ def _arguments(params: types.CallToolRequestParams) -> Arguments:
     """
     tool = BY_NAME.get(params.name)
     if tool is None:
-        near = get_close_matches(params.name[:100], BY_NAME, n=1)
-        hint = f"Did you mean {near[0]}?" if near else "A tool of a device is run by run_commands."
+        hint = did_you_mean(params.name, BY_NAME) or "A tool of a device is run by run_commands."
         raise BadInput(sentences(f"There is no tool {params.name[:100]!r}", hint), ErrorCode.UNKNOWN_TOOL)
     try:
         return tool.arguments.model_validate(params.arguments or {})

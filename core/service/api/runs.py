@@ -525,6 +525,9 @@ class LocalRuns(ClientApi, RunsApi):
         return await asyncio.to_thread(self._batches.listing)
 
     async def load_batch(self, name: str) -> Batch:
+        if self._client.is_agent and name not in self._batches.names():
+            # Not told the names that there are: some are of batches for devices that it has not.
+            raise BadInput(f"No batch is saved as {name!r}.", ErrorCode.NOT_FOUND)
         return self._batches.load(name)
 
     async def save_batch(self, name: str, batch: Batch) -> None:

@@ -58,7 +58,7 @@ WRONG = {
         ("outside the allowed roots: /",), "read_file", file_path="/etc/../etc/hosts"
     ),
     "a device is unknown": runs((f"Devices: {HERE}", "list_devices"), "get_system_info", "lab-9"),
-    "a filter matches no device": runs((f"Devices: {HERE}", "list_devices"), "get_system_info", "tag:lab"),
+    "a filter matches no device": runs(("Values of tag: desk", "list_devices"), "get_system_info", "tag:lab"),
     "a filter has a wrong value": runs(("health", "online, busy"), "get_system_info", "health:purple"),
     "no device is named": runs(("tag:lab", "name:*"), "get_system_info", ""),
     "two commands are wrong": Wrong(
@@ -73,7 +73,7 @@ WRONG = {
         ("c1: info_type is required", KINDS, "c2: path", "did you mean file_path"),
     ),
     "a described tool has a typing error": Wrong(
-        "describe_tool", {"device": HERE, "tool": "get_sytem_info"}, ("Did you mean get_system_info?",)
+        "describe_tool", {"device": HERE, "tool": "get_sytem_info"}, ("Did you mean get_system_info or",)
     ),
     "the arguments of run_commands are others": Wrong(
         "run_commands",

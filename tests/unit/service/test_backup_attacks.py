@@ -386,7 +386,7 @@ def test_a_journal_that_is_not_the_described_one_is_not_restored(
 )
 def test_another_file_is_no_backup(new: Home, memory_path: Path, data: bytes):
     (memory_path / "other").write_bytes(data)
-    refused(memory_path / "other", new, "is no backup that can be read")
+    refused(memory_path / "other", new, "is not a backup that can be read")
 
 
 def test_a_later_format_is_named(new: Home, memory_path: Path):
