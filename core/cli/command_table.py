@@ -65,6 +65,7 @@ COMMANDS = {
     "restore": Place("backup", "Make the new home that --home names of a backup."),
     "service": Place("service", "The process that owns a home."),
     "runs": Place("runs", "Runs and their results."),
+    "batches": Place("batches", "The batches that are saved in this home."),
     "devices": Place("devices", "The devices and their health."),
     "policy": Place("policy", "policy.toml: check it, explain one call, try it on the journal."),
     "agents": Place("agents", "The programs that may ask for commands through the gateway."),

@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from core.batch.batch_file import LARGEST, read_batch
 from core.batch.inputs import unknown_input
-from core.batch.models import Batch, Run, result_of
+from core.batch.models import Batch, Run, RunSummary, result_of
 from core.broken_text import fault_words
 from core.cli import run_text, show
 from core.cli.answer import Answer
 from core.cli.arguments import parse_arguments, read_json
 from core.cli.base import (
     EVERYWHERE,
+    DeviceArgument,
     FilterOption,
     SaveOption,
     WaitOption,
@@ -49,6 +51,7 @@ app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_
 commands.add_typer(app, name="runs")
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN")]
+StepArgument = Annotated[str, typer.Argument(metavar="STEP")]
 PlanOption = Annotated[bool, typer.Option("--plan", help="Show what would happen; nothing is sent.")]
 InputOption = Annotated[
     list[str] | None,
@@ -188,13 +191,92 @@ def undo(
     in_session(context, work, wait_for_devices=True)
 
 
-@app.command("list", epilog=examples("runs list", "runs list --limit 200 --json"))
+@app.command(
+    "list",
+    epilog=examples("runs list", "runs list state:failed device:lab-1", "runs list --limit 200 --json"),
+)
 def list_runs(
     context: typer.Context,
+    words: Annotated[list[str] | None, typer.Argument(metavar="WORD...")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 50,
 ) -> None:
-    """List the latest runs."""
-    in_session(context, lambda session: show.runs(session, limit))
+    """List the latest runs, or those that contain all of these words.
+
+    A word is looked for in id, name, devices, tools, actor, state and effect; device:lab-1 in that field
+    only.
+    """
+    in_session(context, lambda session: show.runs(session, limit, " ".join(words or [])))
+
+
+@app.command("stop", epilog=examples("runs stop r-0042"))
+def stop(context: typer.Context, run: RunArgument) -> None:
+    """Stop a run: no further step begins, what waits is withdrawn, and devices are asked to cancel.
+
+    The run ends once its devices have answered; `runs show` tells how.
+    """
+    in_session(context, lambda session: _changed(session.console.runs.stop(run), "is stopped"))
+
+
+@app.command("pause", epilog=examples("runs pause r-0042"))
+def pause(context: typer.Context, run: RunArgument) -> None:
+    """Begin nothing more of a run until it goes on; what runs or waits for an operator is not affected."""
+    in_session(context, lambda session: _changed(session.console.runs.pause(run), "is paused"))
+
+
+@app.command("go-on", epilog=examples("runs go-on r-0042"))
+def go_on(context: typer.Context, run: RunArgument) -> None:
+    """Let a paused run go on."""
+    in_session(context, lambda session: _changed(session.console.runs.unpause(run), "goes on"))
+
+
+@app.command("cancel-step", epilog=examples("runs cancel-step r-0042 lab-1 clean"))
+def cancel_step(context: typer.Context, run: RunArgument, device: DeviceArgument, step: StepArgument) -> None:
+    """Cancel one step on one device: it is not begun, or the device is asked to cancel it."""
+
+    def work(session: Session) -> Coroutine[Any, Any, Answer]:
+        cancelling = session.console.runs.cancel_step(run, device, step)
+        return _changed(cancelling, f"cancels {one_line(step)} on {one_line(device)}")
+
+    in_session(context, work)
+
+
+async def _changed(change: Coroutine[Any, Any, RunSummary], words: str) -> Answer:
+    """The answer of a command that changed a run."""
+    summary = await change
+    said = f"{summary.id} had ended: it is {summary.state.value}." if summary.state.ended else ""
+    return Answer(summary, said or f"{summary.id} {words}.")
+
+
+class Outcome(StrEnum):
+    """An operator's word about a step whose outcome is unknown."""
+
+    DONE = "done"
+    NOT_DONE = "not-done"
+
+
+@app.command(
+    "settle",
+    epilog=examples("runs settle r-0042 lab-1 clean done", "runs settle r-0042 lab-1 add not-done"),
+)
+def settle(
+    context: typer.Context,
+    run: RunArgument,
+    device: DeviceArgument,
+    step: StepArgument,
+    outcome: Annotated[Outcome, typer.Argument(metavar="done|not-done")],
+) -> None:
+    """Say of a step of an ended run whether it is done, after a look at the device.
+
+    A run with a step whose outcome is unknown resumes only once this is said. The journal keeps who said so.
+    """
+
+    async def work(session: Session) -> Answer:
+        word: Literal["done", "not_done"] = "done" if outcome is Outcome.DONE else "not_done"
+        cell = await session.console.runs.settle(run, device, step, word)
+        said = f"{one_line(step)} on {one_line(device)} is settled as {outcome.value}."
+        return Answer(cell, [said, Remark(f"Then: quarterdeck resume {run}")])
+
+    in_session(context, work)
 
 
 @app.command("show", epilog=examples("runs show r-0042", "runs show r-0042 --save pictures"))

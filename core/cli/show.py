@@ -7,11 +7,12 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
-from core.batch.models import Run, result_of
+from core.batch.models import Cell, Run, RunSummary, result_of
 from core.cli.answer import Answer
 from core.cli.output import (
     Block,
     Exact,
+    Remark,
     envelope_json,
     lines,
     result_text,
@@ -26,14 +27,15 @@ from core.cli.session import Session
 from core.commands.results import CommandResult, Verdict
 from core.replay.titles import KNOWS_NOTHING, NEVER_SEEN
 from core.service import exit_codes
+from core.service.envelope import Envelope
 from core.service.pages import every_result, whole_run
 
 LATE_SHOWN = 200
 
 
-async def runs(session: Session, limit: int) -> Answer:
-    """List the latest runs."""
-    found = await session.console.runs.list(limit=limit)
+async def runs(session: Session, limit: int, words: str = "") -> Answer:
+    """List the latest runs, or those that contain all of these words."""
+    found = await session.console.runs.list(limit=limit) if not words else await _found(session, words, limit)
     rows = [
         (
             one.id,
@@ -47,7 +49,23 @@ async def runs(session: Session, limit: int) -> Answer:
         for one in found
     ]
     head = ("RUN", "STATE", "NAME", "DEVICES", "ACTOR", "STARTED (UTC)", "NOTE")
-    return Answer({"runs": found}, [table(head, rows)])
+    text: list[Block] = [table(head, rows)]
+    if words and not found:
+        text.append(Remark("No run has all of these words."))
+    return Answer({"runs": found}, text)
+
+
+async def _found(session: Session, words: str, limit: int) -> list[RunSummary]:
+    """The latest runs with these words. A page may be empty although more follow."""
+    found: list[RunSummary] = []
+    before: int | None = None
+    while len(found) < limit:
+        page = await session.console.runs.find(words, before, limit - len(found))
+        found += page.runs
+        before = page.next_before
+        if before is None:
+            break
+    return found
 
 
 async def run(session: Session, wanted: str, saving: Saving | None = None, grouped: bool = False) -> Answer:
@@ -73,10 +91,38 @@ async def run(session: Session, wanted: str, saving: Saving | None = None, group
 
 
 async def results_json(session: Session, run: Run, files: dict[str, str] | None) -> dict[str, Any]:
-    """A run with all its results; `files` maps the digest of saved evidence to its file."""
+    """A run with all its results; `files` maps the digest of saved evidence to its file.
+
+    Each result has the `step` of the batch and the `state` of its cell, the number of `attempts`, and the
+    steps by which it was `recovered`.
+    """
     envelopes = await every_result(session.console.runs, run.summary.id)
-    results = [envelope_json(envelope, files) for envelope in envelopes if envelope.verdict is not None]
+    cells = list(run.cells)
+    results = []
+    for envelope in envelopes:
+        if envelope.verdict is not None:
+            told = envelope_json(envelope, files)
+            results.append(_cell_json(cells, envelope) | told)
     return {"run": run.summary, "results": results}
+
+
+def _cell_json(cells: list[Cell], envelope: Envelope) -> dict[str, Any]:
+    """What the cell of a result adds to it; the cell is taken from `cells`, in which each is once.
+
+    What was refused before it became a command has no call: it is the first such cell of its device and tool.
+    """
+    wanted = (envelope.call_id, envelope.device, envelope.tool_name)
+    for cell in cells:
+        if (cell.call_id, cell.device, cell.tool) == wanted:
+            cells.remove(cell)
+            return {
+                "step": cell.step,
+                "state": cell.state.value,
+                # A single attempt is left out of a cell.
+                "attempts": max(cell.attempts, 1) if cell.call_id else 0,
+                "recovered": cell.recovered_by,
+            }
+    return {"step": None, "state": None, "attempts": 0, "recovered": []}
 
 
 def _run_text(run: Run, results: list[CommandResult], late: list[Entry]) -> Iterator[Block]:

@@ -41,6 +41,7 @@ KINDS = {
     "RUN": Kind.RUN,
     "STEP": Kind.STEP,
     "FILE|NAME": Kind.BATCH,
+    "BATCH": Kind.BATCH,
     "KEY=VALUE": Kind.INPUT,
     "KEY": Kind.INPUT_NAME,
     "ID": Kind.APPROVAL,

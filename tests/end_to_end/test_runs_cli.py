@@ -166,6 +166,108 @@ def test_a_word_is_found_in_the_results_of_a_run(served, place):
     assert [one["step"] for one in found] == ["look"]
 
 
+def test_each_result_names_its_step_and_how_it_went(served, place):
+    told = ran(served, place)["results"]
+    assert [(one["step"], one["state"], one["attempts"], one["recovered"]) for one in told] == [
+        ("write", "done", 1, []),
+        ("look", "done", 1, []),
+        ("gone", "failed", 1, []),
+    ]
+    number = told[0]["run"]
+    shown = run(served, "runs", "show", number, "--json").json["results"]
+    assert [one["step"] for one in shown] == ["write", "look", "gone"]
+
+
+def test_runs_are_found_by_their_words(served, place):
+    number = ran(served, place)["run"]["id"]
+    found = run(served, "runs", "list", "state:failed", "two", "--json").json["runs"]
+    assert number in [one["id"] for one in found]
+    none = run(served, "runs", "list", "no-such-word")
+    assert (none.code, "No run has all of these words." in none.out + none.err) == (0, True)
+
+
+def test_a_step_that_was_done_by_hand_is_settled_and_nothing_is_left_to_resume(served, place):
+    number = ran(served, place)["run"]["id"]
+    wrong = run(served, "runs", "settle", number, "this-computer", "gone", "not-done")
+    assert (wrong.code, "which is not unknown" in wrong.err) == (3, True)
+    settled = run(served, "runs", "settle", number, "this-computer", "gone", "done", "--json")
+    assert settled.code == 0, settled
+    assert (settled.json["step"], settled.json["settled"]) == ("gone", "done")
+    left = run(served, "resume", number)
+    assert (left.code != 0, "is left to do" in left.err) == (True, True)
+
+
+WAITS = """
+name: Waits
+targets: "name:this-computer"
+on_failure: continue
+steps:
+  - {id: first, tool: shell_execute, with: {command: "rm -rf /srv/nothing"}}
+  - {id: second, tool: get_system_info, with: {info_type: memory}}
+  - {id: third, tool: get_system_info, with: {info_type: disk}}
+"""
+
+
+@pytest.fixture
+def waiting(served: Home, place: Path) -> str:
+    """A run whose first step waits for an operator."""
+    (place / "waits.yaml").write_text(WAITS)
+    left = run(served, "run", str(place / "waits.yaml"), "--json")
+    assert left.code == 10, left
+    return str(run(served, "runs", "list", "--json").json["runs"][0]["id"])
+
+
+def ended(home: Home, number: str) -> Any:
+    return until(
+        lambda: run(home, "runs", "show", number, "--json").json,
+        lambda told: told["run"]["state"] in ("done", "failed", "cancelled"),
+    )
+
+
+def states(told: Any) -> dict[str, str]:
+    return {one["step"]: one["state"] for one in told["results"]}
+
+
+def test_a_run_is_paused_goes_on_and_lacks_the_steps_that_were_cancelled(served, waiting):
+    paused = run(served, "runs", "pause", waiting)
+    assert (paused.code, f"{waiting} is paused." in paused.out) == (0, True)
+    for step in ("second", "first"):
+        cancelled = run(served, "runs", "cancel-step", waiting, "this-computer", step)
+        assert (cancelled.code, f"cancels {step} on this-computer" in cancelled.out) == (0, True)
+    shown = run(served, "runs", "show", waiting, "--json").json
+    assert "third" not in states(shown)
+    assert run(served, "runs", "go-on", waiting).code == 0
+    told = ended(served, waiting)
+    assert states(told) == {"first": "cancelled", "second": "not_started", "third": "done"}
+    over = run(served, "runs", "pause", waiting)
+    assert (over.code != 0, "has ended" in over.err) == (True, True)
+
+
+def test_a_stopped_run_begins_nothing_more(served, waiting):
+    stopped = run(served, "runs", "stop", waiting)
+    assert stopped.code == 0, stopped
+    told = ended(served, waiting)
+    assert told["run"]["state"] == "cancelled"
+    assert "done" not in states(told).values()
+    again = run(served, "runs", "stop", waiting)
+    assert f"{waiting} had ended: it is cancelled." in again.out
+
+
+def test_saved_batches_are_listed_shown_and_deleted(served, place):
+    saved = run(served, "do", "how much memory is free", "--save", "memory-now")
+    assert saved.code == 0, saved
+    listed = run(served, "batches", "list", "--json").json["batches"]
+    assert "memory-now" in [one["name"] for one in listed]
+    shown = run(served, "batches", "show", "memory-now")
+    (place / "shown.yaml").write_text(shown.out)
+    assert run(served, "run", str(place / "shown.yaml"), "--plan").code == 0
+    assert run(served, "batches", "rename", "memory-now", "memory-later").code == 0
+    assert run(served, "batches", "delete", "memory-later").code == 0
+    for name in ("memory-now", "memory-later"):
+        gone = run(served, "batches", "show", name)
+        assert (gone.code, f"No batch is saved as '{name}'" in gone.err) == (2, True)
+
+
 def test_a_resumed_run_begins_at_the_failed_step(served, place):
     number = ran(served, place)["run"]["id"]
     (place / "work" / "none.txt").write_text("here now")
