@@ -288,7 +288,7 @@ async def test_what_is_no_filter_is_said_and_the_cards_stay_where_they_are(desk_
         top = pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(0, 0)).topLeft())
         ask_for(desk, "colour:red")
         assert pane.problem.isVisible()
-        assert 'There is no field "colour".' in pane.problem.text()
+        assert 'there is no field "colour"; fields are' in pane.problem.text()
         assert pane.field.accessibleDescription() == pane.problem.text()
         assert pane.model.ids == ["a-0001", "a-0002"]
         assert pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(0, 0)).topLeft()) == top

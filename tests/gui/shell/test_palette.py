@@ -259,7 +259,10 @@ def test_a_command_is_found_by_how_its_words_begin_and_nothing_else() -> None:
 
 async def test_a_question_finds_the_tool_by_what_its_device_says_of_it(theme: Theme, tmp_path: Path) -> None:
     async with open_frame(theme, tmp_path, story()) as desk:
-        for query in ("memory", "how much memory is free"):
+        for query, reason in (
+            ("memory", "argument info_type: memory"),
+            ("how much memory is free", "argument info_type: memory; result free_bytes: free"),
+        ):
             desk.window.open_palette(query)
             palette = palette_of(desk)
             await seen(
@@ -422,14 +425,17 @@ async def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the
         return console
 
     async with open_frame(theme, tmp_path / "window", opened) as desk:
-        for query in ("memory", "how much memory is free"):
+        for query, reason in (
+            ("memory", "argument info_type: memory"),
+            ("how much memory is free", "argument info_type: memory; result free_bytes: free"),
+        ):
             desk.window.open_palette(query)
             palette = palette_of(desk)
             await seen(
                 lambda palette=palette: any(one.hit.title == "get_system_info" for one in found_in(palette))
             )
             line = next(one for one in found_in(palette) if one.hit.title == "get_system_info")
-            assert line.reason == "argument info_type: memory"
+            assert line.reason == reason
             assert line.hit.target == OpenTool("this-computer", "get_system_info")
             palette.dismiss()
         desk.window.open_palette("kind:result_recorded")

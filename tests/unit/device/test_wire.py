@@ -233,6 +233,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.confusables",
         "core.controls",
         "core.environment",
+        "core.error_codes",
         "core.errors",
         "core.files",
         "core.hosted_names",
