@@ -44,6 +44,10 @@ entries = st.builds(
 )
 
 
+def test_an_entry_has_the_fields_of_a_new_one_its_number_and_its_time():
+    assert list(Entry.model_fields) == [*NewEntry.__slots__, "seq", "time"]
+
+
 def new(**fields) -> NewEntry:
     return NewEntry(**{"kind": Kind.SERVICE_STARTED, "actor": "service", **fields})
 
