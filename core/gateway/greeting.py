@@ -61,10 +61,10 @@ def greet(reads: io.RawIOBase, writes: BinaryIO) -> Opening:
 
 
 def _message(line: bytes) -> Json:
-    """The message in a line; empty if it is none."""
+    """The message in a line; empty if it is not one."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return message if isinstance(message, dict) and message.get("jsonrpc") == "2.0" else {}
 

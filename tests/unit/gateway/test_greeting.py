@@ -74,6 +74,7 @@ def test_the_versions_of_the_handshake_are_the_sdks() -> None:
         b"",
         b"\n",
         b"no JSON\n",
+        b"[" * 200_000 + b"\n",
         b'[{"jsonrpc": "2.0", "id": 1, "method": "initialize"}]\n',
         LIST,
         INITIALIZED,
