@@ -27,7 +27,6 @@ from core.cli.session import Session
 from core.commands.results import CommandResult, Verdict
 from core.replay.titles import KNOWS_NOTHING, NEVER_SEEN
 from core.service import exit_codes
-from core.service.envelope import Envelope
 from core.service.pages import every_result, whole_run
 
 LATE_SHOWN = 200
@@ -97,32 +96,24 @@ async def results_json(session: Session, run: Run, files: dict[str, str] | None)
     steps by which it was `recovered`.
     """
     envelopes = await every_result(session.console.runs, run.summary.id)
-    cells = list(run.cells)
-    results = []
-    for envelope in envelopes:
-        if envelope.verdict is not None:
-            told = envelope_json(envelope, files)
-            results.append(_cell_json(cells, envelope) | told)
+    # Both are in the order of the run's cells.
+    results = [
+        _cell_json(cell) | envelope_json(envelope, files)
+        for cell, envelope in zip(run.cells, envelopes, strict=True)
+        if envelope.verdict is not None
+    ]
     return {"run": run.summary, "results": results}
 
 
-def _cell_json(cells: list[Cell], envelope: Envelope) -> dict[str, Any]:
-    """What the cell of a result adds to it; the cell is taken from `cells`, in which each is once.
-
-    What was refused before it became a command has no call: it is the first such cell of its device and tool.
-    """
-    wanted = (envelope.call_id, envelope.device, envelope.tool_name)
-    for cell in cells:
-        if (cell.call_id, cell.device, cell.tool) == wanted:
-            cells.remove(cell)
-            return {
-                "step": cell.step,
-                "state": cell.state.value,
-                # A single attempt is left out of a cell.
-                "attempts": max(cell.attempts, 1) if cell.call_id else 0,
-                "recovered": cell.recovered_by,
-            }
-    return {"step": None, "state": None, "attempts": 0, "recovered": []}
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    """What a cell adds to the envelope of its result."""
+    return {
+        "step": cell.step,
+        "state": cell.state.value,
+        # A single attempt is left out of a cell.
+        "attempts": max(cell.attempts, 1) if cell.call_id else 0,
+        "recovered": cell.recovered_by,
+    }
 
 
 def _run_text(run: Run, results: list[CommandResult], late: list[Entry]) -> Iterator[Block]:
