@@ -11,7 +11,6 @@ from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.gallery.pages import PAGES
-from app.theme.icons import load_icons
 from app.theme.theme import Theme
 from app.theme.tokens import DENSITIES, MODES, Density
 from app.widgets.focus import FocusFrame
@@ -50,7 +49,6 @@ def main(arguments: list[str] | None = None) -> int:
     app = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(app, QApplication)
     app.setQuitOnLastWindowClosed(False)
-    load_icons()
     theme = Theme(reduced_motion=True, parent=app)
     theme.apply(app)
     for mode in MODES:

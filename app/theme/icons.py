@@ -1,158 +1,134 @@
-"""Icons by concept, from the Material Design icons in qtawesome.
+"""The window's icons: SVG files of our own in `resources/icons/actions`, by what they stand for.
 
-Importing qtawesome and its fonts costs about 180 ms, so it happens after the first paint. Until then icons
-are blank; then everything that is on the screen is painted once more.
+A file is drawn on a grid of 24 with lines of 1.9 in `currentColor`, which becomes the colour asked for.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, QTimer
+from PySide6.QtCore import QByteArray, QPoint, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QIcon, QIconEngine, QPainter, QPixmap
-from PySide6.QtWidgets import QApplication
+from PySide6.QtSvg import QSvgRenderer
+
+_FOLDER = Path(__file__).resolve().parents[2] / "resources" / "icons" / "actions"
 
 ICONS: dict[str, str] = {
-    "brand": "ship-wheel",
+    "brand": "helm",
     "fleet": "server",
     "device": "server",
-    "linux": "linux",
-    "windows": "microsoft-windows",
-    "macos": "apple",
-    "tool": "wrench-outline",
-    "call": "wrench-outline",
-    "batch": "playlist-play",
+    "linux": "penguin",
+    "windows": "panes",
+    "macos": "command-key",
+    "tool": "wrench",
+    "call": "wrench",
+    "batch": "batch",
     "approvals": "gavel",
     "runs": "table",
-    "replay": "filmstrip",
-    "journal": "notebook-outline",
-    "agents": "robot-outline",
-    "settings": "cog-outline",
+    "replay": "film",
+    "journal": "notebook",
+    "agents": "robot",
+    "settings": "gear",
     "run": "play",
     "pause": "pause",
     "stop": "stop",
     "stop_all": "octagon",
     "approve": "check-bold",
     "check": "check",
-    "deny": "cancel",
-    "refused": "cancel",
-    "edit": "pencil-outline",
+    "deny": "forbidden",
+    "refused": "forbidden",
+    "edit": "pencil",
     "rule": "gavel",
     "why": "gavel",
-    "grant": "key-chain",
-    "key": "key-variant",
-    "agent": "robot-outline",
-    "operator": "account-outline",
-    "profile": "shield-outline",
-    "verified": "shield-check-outline",
-    "not_verified": "shield-alert-outline",
-    "undo": "undo-variant",
-    "redo": "redo-variant",
-    "time_left": "timer-sand",
-    "picture": "camera-outline",
-    "screenshot": "camera-outline",
-    "live": "access-point",
-    "click": "cursor-default-click-outline",
-    "type": "keyboard-outline",
-    "element_tree": "file-tree-outline",
-    "shell": "console",
-    "write_file": "file-document-edit-outline",
-    "read_file": "file-search-outline",
+    "grant": "keys",
+    "key": "key",
+    "agent": "robot",
+    "operator": "person",
+    "profile": "shield",
+    "verified": "shield-check",
+    "not_verified": "shield-alert",
+    "undo": "undo",
+    "redo": "redo",
+    "time_left": "hourglass",
+    "picture": "camera",
+    "screenshot": "camera",
+    "live": "broadcast",
+    "click": "click",
+    "type": "keyboard",
+    "element_tree": "tree",
+    "shell": "terminal",
+    "write_file": "file-edit",
+    "read_file": "file-search",
     "compare": "compare",
-    "export": "export-variant",
-    "bookmark": "bookmark-outline",
-    "saved": "star-outline",
-    "parallel": "call-split",
-    "waves": "layers-triple-outline",
-    "drag": "drag-vertical",
-    "more": "dots-horizontal",
-    "pair": "server-plus",
-    "no_picture": "lan-disconnect",
-    "link_lost": "lan-disconnect",
-    "search": "magnify",
-    "filter": "filter-variant",
+    "export": "export",
+    "bookmark": "bookmark",
+    "saved": "star",
+    "parallel": "split",
+    "waves": "layers",
+    "drag": "grip",
+    "more": "more",
+    "pair": "server-add",
+    "no_picture": "disconnected",
+    "link_lost": "disconnected",
+    "search": "search",
+    "filter": "filter",
     "close": "close",
-    "clear": "close-circle-outline",
-    "failed": "close-octagon",
-    "warn": "alert-outline",
-    "info": "information-outline",
-    "copy": "content-copy",
+    "clear": "clear",
+    "failed": "octagon-cross",
+    "warn": "alert",
+    "info": "info",
+    "copy": "copy",
     "add": "plus",
     "remove": "minus",
     "refresh": "refresh",
-    "eye": "eye-outline",
+    "eye": "eye",
     "down": "chevron-down",
     "up": "chevron-up",
     "right": "chevron-right",
     "left": "chevron-left",
-    "table": "format-list-bulleted",
-    "wall": "view-grid-outline",
-    "note": "comment-text-outline",
-    "save": "content-save-outline",
-    "open": "folder-open-outline",
-    "fit": "fit-to-page-outline",
-    "widen": "arrow-expand",
+    "table": "list",
+    "wall": "tiles",
+    "note": "comment",
+    "save": "disk",
+    "open": "folder-open",
+    "fit": "fit",
+    "widen": "expand",
     "previous": "skip-previous",
     "next": "skip-next",
 }
-"""Concept → name in the mdi6 family."""
+"""What an icon stands for → the name of its file."""
 
 _Key = tuple[str, int, int, float]
-_qtawesome: ModuleType | None = None
-_asked = False
 _pixmaps: dict[_Key, QPixmap] = {}
 _MOST_PIXMAPS = 2048
 
 
-def _load_soon() -> None:
-    """Load the icon font once the paint that asked for an icon is over."""
-    global _asked
-    app = QApplication.instance()
-    if not _asked and app is not None:
-        _asked = True
-        QTimer.singleShot(0, app, _load_and_repaint)
-
-
-def _load_and_repaint() -> None:
-    if load_icons():
-        for widget in QApplication.allWidgets():
-            widget.update()
-
-
-def load_icons() -> bool:
-    """Load the icon font now; True when it was not loaded before."""
-    global _qtawesome
-    if _qtawesome is not None:
-        return False
-    import qtawesome  # 180 ms with its fonts, so not at start-up
-
-    _qtawesome = qtawesome
-    return True
-
-
 def icon_pixmap(concept: str, color: QColor, size: int, ratio: float) -> QPixmap:
-    """The icon in `size` logical px for screens with `ratio` device px each; null until the font is there."""
-    if _qtawesome is None:
-        _load_soon()
-        return QPixmap()
+    """The icon in `size` logical px for screens with `ratio` device px each.
+
+    Raises:
+        KeyError: nothing is drawn for the concept.
+    """
     key = (concept, color.rgba(), size, ratio)
     if (pixmap := _pixmaps.get(key)) is None:
         if len(_pixmaps) >= _MOST_PIXMAPS:
             _pixmaps.clear()
-        pixmap = _pixmaps[key] = _render(_qtawesome, ICONS[concept], color, size, ratio)
+        pixmap = _pixmaps[key] = _render(ICONS[concept], color, size, ratio)
     return pixmap
 
 
-def _render(qtawesome: ModuleType, name: str, color: QColor, size: int, ratio: float) -> QPixmap:
+def _render(name: str, color: QColor, size: int, ratio: float) -> QPixmap:
+    drawing = (_FOLDER / f"{name}.svg").read_bytes()
     device_px = round(size * ratio)
     pixmap = QPixmap(device_px, device_px)
     pixmap.fill(Qt.GlobalColor.transparent)
-    # 8 / 7 undoes qtawesome's margin: Material icons carry their own.
-    icon: QIcon = qtawesome.icon(f"mdi6.{name}", color=color, scale_factor=8 / 7)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    icon.paint(painter, QRect(0, 0, device_px, device_px))
+    # Lines that cross would be seen through each other if they were drawn in a colour that is not opaque.
+    painter.setOpacity(color.alphaF())
+    renderer = QSvgRenderer(QByteArray(drawing.replace(b"currentColor", color.name().encode())))
+    renderer.render(painter, QRectF(0, 0, device_px, device_px))
     painter.end()
     pixmap.setDevicePixelRatio(ratio)
     return pixmap
@@ -163,8 +139,6 @@ def paint_icon(painter: QPainter, rect: QRectF, concept: str, color: QColor) -> 
     size = round(min(rect.width(), rect.height()))
     ratio = painter.device().devicePixelRatio()
     pixmap = icon_pixmap(concept, color, size, ratio)
-    if pixmap.isNull():
-        return
     x = round((rect.x() + (rect.width() - size) / 2) * ratio) / ratio
     y = round((rect.y() + (rect.height() - size) / 2) * ratio) / ratio
     painter.drawPixmap(QRectF(x, y, size, size), pixmap, QRectF(0, 0, pixmap.width(), pixmap.height()))

@@ -1,6 +1,6 @@
 """Painted shapes of risks, verdicts, cell states and health, drawn as paths at device pixels.
 
-They are painted, not taken from the icon font, because they must be there at the first paint and be told
+They are not drawn from files: many are made of the same parts (an octagon, a check), and each must be told
 apart by shape alone. Coordinates are on a grid of 24 by 24; a glyph fills the rectangle it is given.
 """
 

@@ -97,7 +97,7 @@ class Theme(QObject):
         return font
 
     def icon(self, concept: str, role: str = "text2", disabled_role: str = "text3") -> QIcon:
-        """An icon that follows the theme and is sharp at any size; blank until the icon font is loaded."""
+        """An icon that follows the theme and is sharp at any size."""
         return ThemedIcon.make(self, concept, role, disabled_role)
 
     def set_mode(self, mode: Mode) -> None:

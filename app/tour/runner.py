@@ -9,7 +9,6 @@ from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QApplication
 
 from app.main import ConsoleApplication, attach, layout_store, theme_from
-from app.theme.icons import load_icons
 from app.tour.after_restart import AFTER_RESTART
 from app.tour.agents_scenario import AGENT_SCENES
 from app.tour.album import Album
@@ -47,7 +46,6 @@ async def perform(app: QApplication, home: Home, album: Album, folder: Path) -> 
     Raises:
         StepDidNotHappen: something did not come about.
     """
-    load_icons()
     work = folder / "work"
     work.mkdir()
     (home.path / "settings.toml").write_text(_SETTINGS.format(port=free_port()), "utf-8")

@@ -22,7 +22,6 @@ from app.forms import SchemaForm
 from app.overrides import install_guard
 from app.qt_loop import run_on_qt
 from app.screens.fleet.screen import FleetScreen
-from app.theme.icons import load_icons
 from app.theme.theme import Theme
 from core.service.console import DeviceChanged
 from tests.bench.figures import Figure, Figures, Peer, Scale
@@ -159,7 +158,6 @@ async def forms() -> None:
 def main() -> int:
     install_guard()
     app = QApplication(sys.argv[:1])
-    load_icons()
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=app)
     theme.apply(app)
     with tempfile.TemporaryDirectory(prefix="frames-bench-") as folder:

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QApplication
 from app.overrides import install_guard
 from app.qt_loop import run_on_qt
 from app.screens.runs.live_box import LiveBox
-from app.theme.icons import load_icons
 from app.theme.theme import Theme
 from core.batch.models import RunState
 from tests.bench.output_bench import lateness
@@ -50,7 +49,6 @@ def main(command: str) -> None:
     theme = Theme(mode="dark")
     theme.setParent(app)
     theme.apply(app)
-    load_icons()
 
     async def follow(folder: Path) -> None:
         async with open_runs(theme, folder) as page:

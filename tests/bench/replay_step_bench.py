@@ -24,7 +24,6 @@ from app.overrides import install_guard
 from app.qt_loop import run_on_qt
 from app.screens.replay.screen import ReplayScreen
 from app.screens.targets import OpenReplay
-from app.theme.icons import load_icons
 from app.theme.theme import Theme
 from core.audit.entries import Kind
 from tests.bench.figures import Figure, Figures, Scale
@@ -140,7 +139,6 @@ def main(commands: int) -> None:
     """Print the milliseconds as one JSON line."""
     install_guard()
     app = QApplication(sys.argv[:1])
-    load_icons()
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=app)
     theme.apply(app)
 

@@ -21,7 +21,6 @@ from PySide6.QtWidgets import QApplication
 
 import app
 from app.qt_loop import run_on_qt
-from app.theme.icons import load_icons
 from app.theme.theme import make_font
 from tests.golden_pictures.comparison import ENVIRONMENT
 from tests.golden_pictures.scenes import SCENES
@@ -60,7 +59,6 @@ def _worked(work: Callable[[QApplication], None]) -> int:
         gc.disable()  # as `app.main.run` does, and for its reason
         application = QApplication(["quarterdeck-pictures"])
         application.setCursorFlashTime(0)
-        load_icons()
         work(application)
     except BaseException:  # noqa: BLE001  # the edge of a process: printed, and told by the exit code
         traceback.print_exc()

@@ -19,7 +19,6 @@ from PySide6.QtWidgets import QApplication
 
 from app import qt_loop
 from app.overrides import install_guard
-from app.theme.icons import load_icons
 from app.theme.theme import Theme
 from tests.fakes.approvals_desk import DeskWith, open_desk
 from tests.fakes.window import apply_to_parts
@@ -90,7 +89,6 @@ def the_keeper_leaves_frozen_what_was_there(
 def theme(qapp: QApplication) -> Theme:
     """The dark, comfortable theme, applied; whatever a test switches is gone after it."""
     qapp.setQuitOnLastWindowClosed(False)
-    load_icons()
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
     apply_to_parts(theme, qapp)
     return theme

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QIcon, QImage, QPainter, QTextLayout
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
@@ -21,7 +19,6 @@ from app.theme.tokens import DARK, LIGHT, TYPE
 from app.widgets.buttons import Button, IconButton
 from app.widgets.code_view import CodeView
 from app.widgets.labels import Label, set_surface
-from tests.fakes.patience import PATIENCE_S
 from tests.fakes.window import apply_to_parts
 
 
@@ -176,24 +173,43 @@ def test_a_widget_without_a_theme_is_told_what_is_missing(theme: Theme, qapp: QA
         apply_to_parts(theme, qapp)
 
 
-def test_the_icon_font_is_not_loaded_before_the_first_paint() -> None:
-    program = """
-import sys
-from PySide6.QtWidgets import QApplication
-from app.theme.theme import Theme
-from app.widgets.buttons import IconButton
-app = QApplication([])
-Theme(parent=app).apply(app)
-button = IconButton("run", "Run")
-button.resize(28, 28)
-button.show()
-assert "qtawesome" not in sys.modules, "before the first paint"
-button.grab()
-assert "qtawesome" not in sys.modules, "during the first paint"
-from PySide6.QtCore import QTimer
-QTimer.singleShot(50, app.quit)
-app.exec()
-assert "qtawesome" in sys.modules, "after the first paint"
-"""
-    environment = os.environ | {"QT_QPA_PLATFORM": "offscreen", "QT_API": "pyside6"}
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S, env=environment)
+@pytest.mark.parametrize("concept", ICONS)
+def test_every_icon_stays_inside_its_box_and_is_drawn_in_the_colour_that_is_asked_for(
+    qapp: QApplication, concept: str
+) -> None:
+    image = icon_pixmap(concept, QColor("#30c0a0"), 16, 4.0).toImage()
+    assert (image.width(), image.height()) == (64, 64)
+    drawn = [(x, y) for x in range(64) for y in range(64) if image.pixelColor(x, y).alpha() > 200]
+    assert len(drawn) > 64
+    # Where lines cross they are blended with themselves, which rounds.
+    full = [image.pixelColor(x, y) for x, y in drawn if image.pixelColor(x, y).alpha() == 255]
+    assert full
+    assert all(
+        abs(seen - asked) <= 2
+        for color in full
+        for seen, asked in zip(color.getRgb()[:3], (0x30, 0xC0, 0xA0), strict=True)
+    )
+    edge = [image.pixelColor(k, side).alpha() for k in range(64) for side in (0, 63)]
+    edge += [image.pixelColor(side, k).alpha() for k in range(64) for side in (0, 63)]
+    assert not any(edge), "cut by its box"
+
+
+def test_every_drawing_is_an_icon_of_something_and_every_icon_a_drawing() -> None:
+    folder = Path(__file__).resolve().parents[3] / "resources" / "icons" / "actions"
+    assert {file.stem for file in folder.glob("*.svg")} == set(ICONS.values())
+
+
+def test_an_icon_is_there_at_the_first_paint(theme: Theme, qapp: QApplication) -> None:
+    button = IconButton("run", "Run")
+    button.resize(28, 28)
+    blank = QImage(28, 28, QImage.Format.Format_ARGB32_Premultiplied)
+    blank.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(blank)
+    button.render(painter, QPoint())
+    painter.end()
+    wanted = theme.color("text2")
+    assert any(
+        abs(blank.pixelColor(x, y).red() - wanted.red()) < 8 and blank.pixelColor(x, y).alpha() > 200
+        for x in range(28)
+        for y in range(28)
+    )

@@ -13,7 +13,6 @@ from pytestqt.qtbot import QtBot
 
 from app.gallery.pages import PAGES
 from app.gallery.render import main as render_gallery
-from app.theme.icons import load_icons
 from app.theme.theme import Theme
 from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import CountPill, ProductionTag, VerdictBadge
@@ -364,7 +363,6 @@ def test_an_icon_that_is_off_is_fainter_than_one_that_is_on(theme: Theme, qtbot:
     qtbot.addWidget(button)
     button.show()
     qtbot.waitExposed(button)
-    load_icons()
     on = strongest(button)
     button.setEnabled(False)
     # By the tokens alone it would be four fifths.

@@ -18,7 +18,7 @@ import pytest
 from core.batch.batch_file import read_batch
 
 ROOT = Path(__file__).resolve().parents[3]
-NO_QT = "import sys; sys.modules.update(dict.fromkeys(('PySide6', 'shiboken6', 'qasync', 'qtawesome')))"
+NO_QT = "import sys; sys.modules.update(dict.fromkeys(('PySide6', 'shiboken6', 'qasync')))"
 
 pytest.importorskip("setuptools", "77", reason="older ones cannot read this project's license")
 
@@ -135,7 +135,7 @@ def test_nothing_else_is_in_it(names):
 
 def test_the_device_alone_needs_no_qt_and_the_window_says_that_it_does(unpacked):
     needs = metadata(unpacked).get_all("Requires-Dist") or []
-    qt = [one for one in needs if one.lower().startswith(("pyside6", "qasync", "qtawesome", "shiboken"))]
+    qt = [one for one in needs if one.lower().startswith(("pyside6", "qasync", "shiboken"))]
     assert qt
     assert all("extra == 'window'" in one.replace('"', "'") for one in qt)
     assert metadata(unpacked).get_all("Provides-Extra") is not None
