@@ -37,7 +37,7 @@ lint: $(VENV)/ready
 	$(BIN)/python packaging/check_words.py core app
 
 types: $(VENV)/ready
-	$(BIN)/mypy app core
+	$(BIN)/mypy app core tests/fakes tests/tour tests/gallery
 
 boundary: $(VENV)/ready
 	$(BIN)/lint-imports
@@ -46,7 +46,7 @@ bench: $(VENV)/ready
 	$(BIN)/python -m tests.bench
 
 tour: $(VENV)/ready
-	$(BIN)/python -m app.tour --out build/tour
+	$(BIN)/python -m tests.tour --out build/tour
 
 setup: $(VENV)/ready
 

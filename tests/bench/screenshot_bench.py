@@ -25,7 +25,6 @@ import mss
 from PIL import Image
 from websockets.asyncio.server import ServerConnection, serve
 
-from app.tour.display import some_display
 from core.aip.extensions import FEATURE_BINARY
 from core.aip.frames import acknowledgement
 from core.commands.request import CommandRequest
@@ -35,6 +34,7 @@ from tests.bench.figures import Figure, Figures, Peer, Scale
 from tests.bench.goals import FORMATS
 from tests.fakes.desk import open_service
 from tests.fakes.device_process import device
+from tests.tour.display import some_display
 
 WIDTH, HEIGHT = 1920, 1080
 PICTURES = 12

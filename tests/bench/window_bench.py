@@ -16,11 +16,11 @@ from pathlib import Path
 
 import psutil
 
-from app.tour.display import some_display
 from core.home import Home
 from core.service.control import ensure_service, stop_service
 from tests.bench.figures import Figure, Figures, Peer, Scale
 from tests.bench.lines import ROOT
+from tests.tour.display import some_display
 
 STARTS = 5
 IDLE_SECONDS, LEAST_IDLE_SECONDS = 10.0, 0.2

@@ -19,7 +19,7 @@ def test_the_main_job_is_played_in_the_real_window_with_a_picture_of_each_screen
     # Its own display and platform: the tests' choice of an off-screen one is not for it.
     environment = {name: value for name, value in os.environ.items() if name != "QT_QPA_PLATFORM"}
     done = subprocess.run(
-        [sys.executable, "-m", "app.tour", "--out", str(out)],
+        [sys.executable, "-m", "tests.tour", "--out", str(out)],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -35,7 +35,7 @@ if __name__ == "__main__":
     gone = looked_at(1)
     button = weakref.ref(gone[0].findChild(Button))
     gone.pop().deleteLater()
-    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # type: ignore[arg-type]
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     gc.collect()
     print("let go" if button() is None else "kept", flush=True)
     # As a program ends, some windows are to be deleted and are not yet.

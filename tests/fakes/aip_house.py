@@ -185,7 +185,8 @@ async def raw(house: House, data: bytes, secure: ssl.SSLContext | None = None) -
     reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port, ssl=secure)
     try:
         writer.write(data)
-        return await soon(reader.read())
+        answer: bytes = await soon(reader.read())
+        return answer
     except OSError:
         return b""
     finally:

@@ -18,6 +18,7 @@ from app.input_origin import InputOrigin
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.targets import Target
 from app.service_client import ConsoleLink
+from app.signing.change_signing import ChangeSigning
 from app.signing.press_guard import PressGuard
 from app.signing.signing_session import SigningSession
 from app.state import AppState, Link
@@ -120,8 +121,15 @@ class FakeNav:
     def start_unlock(self) -> None:
         self.unlocks += 1
 
-    def choose_profile(self, value: str) -> None:
-        raise AssertionError(value)
+    def choose_profile(self, profile: Profile) -> None:
+        raise AssertionError(profile)
+
+    def accept_changes(self) -> None:
+        raise AssertionError("the screen signs no changes")
+
+    @property
+    def signing(self) -> ChangeSigning:
+        raise AssertionError("the screen signs no changes")
 
     def apply_density(self) -> None:
         raise AssertionError("the screen has no say in this")

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
-from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QSize, Qt
+from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QSize, Qt
 from PySide6.QtGui import QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QApplication, QListView, QWidget
 from shiboken6 import Shiboken
@@ -52,11 +52,13 @@ class Widget(KeyMixin, QWidget):
 class Model(QAbstractListModel):
     """One row that may not be looked at."""
 
-    def rowCount(self, parent: QModelIndex = _NONE) -> int:
+    def rowCount(self, parent: QModelIndex | QPersistentModelIndex = _NONE) -> int:
         """One."""
         return 1
 
-    def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+    def data(
+        self, index: QModelIndex | QPersistentModelIndex, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> object:
         """Fail on a row that is not there."""
         return ["first"][index.row() + 1]
 

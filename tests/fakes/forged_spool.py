@@ -37,7 +37,7 @@ def last_number(home: Home) -> int:
     at = (start - 4 + _BEFORE_NUMBER for start in starts)
     written = [_NUMBER.unpack_from(spool, place)[0] for place in at if place + _NUMBER.size <= len(spool)]
     signed = re.findall(rb"\nspool (\d+)\n", (home.path / "journal.head").read_bytes())
-    return max(*written, *map(int, signed), 0)
+    return max(0, *map(int, written), *map(int, signed))
 
 
 def append(home: Home, entries: Iterable[NewEntry]) -> None:

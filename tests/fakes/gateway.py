@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, TextContent
 
 from core.approvals.operator_keys import OperatorKey
 from core.gateway.agent_session import AgentSession
@@ -110,7 +110,9 @@ async def asked(client: Client, name: str, /, **arguments: Any) -> dict[str, Any
     answer = await client.call_tool(name, arguments)
     assert isinstance(answer, CallToolResult)
     value: dict[str, Any] = answer.structured_content
-    assert json.loads(answer.content[0].text) == value
+    said = answer.content[0]
+    assert isinstance(said, TextContent)
+    assert json.loads(said.text) == value
     return value
 
 

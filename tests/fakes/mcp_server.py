@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -342,6 +343,9 @@ def serve_http(options: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     options = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
-    {"rogue": lambda: Rogue(options).run(), "stdio": serve_stdio, "http": lambda: serve_http(options)}[
-        sys.argv[1]
-    ]()
+    serve: dict[str, Callable[[], object]] = {
+        "rogue": lambda: Rogue(options).run(),
+        "stdio": serve_stdio,
+        "http": lambda: serve_http(options),
+    }
+    serve[sys.argv[1]]()

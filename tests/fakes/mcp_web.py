@@ -16,8 +16,8 @@ from tests.fakes.ports import free_port
 Reply = tuple[int, dict[str, str], bytes]
 
 
-def as_json(body: Any, status: int = 200, **headers: str) -> Reply:
-    return status, {"content-type": "application/json", **headers}, json.dumps(body).encode()
+def as_json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Reply:
+    return status, {"content-type": "application/json", **(headers or {})}, json.dumps(body).encode()
 
 
 def refusal(code: int, words: str, status: int = 200, **more: Any) -> Reply:
@@ -70,7 +70,7 @@ class Web:
             return own
         if number is None:
             return 202, {}, b""
-        more = {}
+        more: dict[str, str] = {}
         result: dict[str, Any] = {}
         if method == "initialize":
             await self.greets.wait()
@@ -88,7 +88,7 @@ class Web:
             await self.gate.wait()
             self.done.append(message["params"]["arguments"])
             result = {"content": [{"type": "text", "text": "done"}]}
-        return as_json({"jsonrpc": "2.0", "id": number, "result": result}, **more)
+        return as_json({"jsonrpc": "2.0", "id": number, "result": result}, headers=more)
 
     def _tool(self, name: str, reads: bool) -> dict[str, Any]:
         said = {"name": name, "description": self.description, "inputSchema": {"type": "object"}}

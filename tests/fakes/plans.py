@@ -18,13 +18,13 @@ from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 from tests.fakes.decisions import decide_call
 
 if TYPE_CHECKING:
-    from tests.fakes.console import FakeConsole
+    from tests.fakes.console.devices import DeviceAnswers
 
 
 class FakeOffers:
     """The devices, their tools and what the policy says of a call, as the planner asks for them."""
 
-    def __init__(self, console: FakeConsole) -> None:
+    def __init__(self, console: DeviceAnswers) -> None:
         self._console = console
 
     def matched(self, targets: str) -> list[Device]:

@@ -9,11 +9,12 @@ import asyncio
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
@@ -31,6 +32,8 @@ from core.policy.grants import GrantTerms, SignedGrant, exact_arguments
 from core.statements import SignedStatement, make_request, verify_signature
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig
+
+Played = TypeVar("Played")
 
 EXPIRY_S = 60.0
 MOST_PAUSE_S = 120.0
@@ -83,7 +86,7 @@ class RequestModel(RuleBasedStateMachine):
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
-    def played(self, work: Any) -> Any:
+    def played(self, work: Coroutine[Any, Any, Played]) -> Played:
         return self.loop.run_until_complete(work)
 
     async def _open(self) -> None:
@@ -113,6 +116,7 @@ class RequestModel(RuleBasedStateMachine):
         return {"ok": True}
 
     def _check_arrival(self, command: Command) -> None:
+        assert command.call_id is not None
         call = self.calls[command.call_id]
         assert not self.stopped, "it arrived although everything is stopped"
         assert not self.away, "it arrived although the device is away"
@@ -143,6 +147,7 @@ class RequestModel(RuleBasedStateMachine):
 
     def _check_approved(self, command: Command, call: Asked, approval: Approval) -> None:
         tool = self.rig.fleet.target(DEVICE).tools[command.tool_name]
+        assert command.call_id is not None
         arrived = make_request(
             device=DEVICE,
             contract=tool.contract.digest,

@@ -20,6 +20,7 @@ from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
+from core.audit.models import Page
 from core.audit.pending_writes import PendingWrites
 from core.commands.channel import LocalCommandDispatcher
 from core.commands.live_secrets import LiveSecrets
@@ -146,6 +147,9 @@ class BreakableJournal:
         self._check()
         await self._journal.noted(entries)
 
+    async def query(self, query: str, *, limit: int = 500) -> Page:
+        return await self._journal.query(query, limit=limit)
+
     async def noted_late(self, entries: list[NewEntry]) -> None:
         if self.broken or self.pending.waiting:
             self.pending.note(entries)
@@ -219,7 +223,7 @@ class Rig:
 
     async def entries(self, query: str = "") -> list[Entry]:
         """What the journal has, oldest first."""
-        await self.journal.append(NewEntry(kind="service_started", actor="test"))
+        await self.journal.append(NewEntry(kind=Kind.SERVICE_STARTED, actor="test"))
         page = await self.journal.query(query, after=0, limit=500)
         return page.entries
 

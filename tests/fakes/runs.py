@@ -22,7 +22,7 @@ from tests.fakes.decisions import decide_call
 from tests.fakes.pictures import desktop_png
 
 if TYPE_CHECKING:
-    from tests.fakes.console import FakeConsole
+    from tests.fakes.console.state import KnownState
 
 OPEN = (CellState.QUEUED, CellState.RUNNING, CellState.WAITING)
 
@@ -35,7 +35,7 @@ def _now(after: float = 0.0) -> str:
 class FakeRuns:
     """Starts, continues and cancels runs; every change is an event and an entry."""
 
-    def __init__(self, console: FakeConsole) -> None:
+    def __init__(self, console: KnownState) -> None:
         self._console = console
         self._runs: dict[str, Run] = {}
         self._results: dict[str, CommandResult] = {}

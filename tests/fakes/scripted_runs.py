@@ -13,7 +13,8 @@ from core.approvals.queue import Answered, ApprovalRequest
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import ApprovalDenied, ApprovalGiven, EntryFields
 from core.batch.expressions import DeviceFacts
-from core.batch.models import Cell, RunSummary
+from core.batch.live_run import LiveCell
+from core.batch.models import RunSummary
 from core.batch.run_executor import Environment
 from core.batch.runs import Runs
 from core.commands.request import CommandRequest, Stage
@@ -76,6 +77,9 @@ class MemoryJournal:
         seq = len(self.entries) + 1
         time = f"2026-01-01T00:{seq // 60:02d}:{seq % 60:02d}.000000Z"
         self.entries.append(Entry(**entry.values(), seq=seq, time=time))
+
+    async def get_blob(self, sha: str) -> bytes:
+        raise AssertionError(f"no run here has the blob {sha}")
 
     def kinds(self, **where: str) -> list[Kind]:
         return [
@@ -277,7 +281,7 @@ class House:
     approvals: MemoryApprovals
     sleep: Sleep
     summaries: list[RunSummary]
-    cells: list[Cell]
+    cells: list[LiveCell]
 
     async def close(self) -> None:
         self.runs.close()
@@ -289,7 +293,7 @@ def open_house() -> House:
     journal, tasks = MemoryJournal(), TaskGroupOwner("test")
     dispatcher = ScriptedDispatcher(journal)
     summaries: list[RunSummary] = []
-    cells: list[Cell] = []
+    cells: list[LiveCell] = []
 
     async def as_it_is(
         devices: list[str], tool: str, parameters: dict[str, Any], said: str

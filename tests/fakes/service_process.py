@@ -82,7 +82,9 @@ class ServiceProcess:
         for line in said.splitlines():
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 error = ErrorInfo.model_validate(json.loads(line)["error"])
-        return self.process.returncode, error
+        code = self.process.poll()
+        assert code is not None
+        return code, error
 
     async def kill(self) -> None:
         """kill -9, and wait until it is gone."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from core.approvals.operator_keys import OperatorKey
 from core.commands.results import Basis, CommandResult, Verdict
@@ -108,12 +109,14 @@ async def connected(desk: Desk) -> AsyncIterator[None]:
         yield
 
 
-def action(frame: Frame) -> dict:
-    return frame["actions"][0]
+def action(frame: Frame) -> dict[str, Any]:
+    found: dict[str, Any] = frame["actions"][0]
+    return found
 
 
-def approval(frame: Frame) -> dict:
-    return action(frame)["quarterdeck"]["approval"]
+def approval(frame: Frame) -> dict[str, Any]:
+    found: dict[str, Any] = action(frame)["quarterdeck"]["approval"]
+    return found
 
 
 def refused_by_device(result: CommandResult) -> None:

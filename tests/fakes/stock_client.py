@@ -320,7 +320,7 @@ def _listing(agent: dict[str, Server], parameters: dict[str, Any]) -> list[dict[
         raise Silent("list_tools with a parameter it does not have")
     if not parameters.get("remove_meta", True):
         raise Silent("meta tools do not encode")
-    listed = []
+    listed: list[dict[str, Any]] = []
     for tool_type, server in agent.items():
         if parameters.get("tool_type") not in {None, tool_type}:
             continue

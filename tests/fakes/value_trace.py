@@ -113,4 +113,4 @@ def tracing(mark: str) -> Iterator[ValueTrace]:
         yield trace
     finally:
         sys.setprofile(before)
-        threading.setprofile(None)  # type: ignore[arg-type]  # None ends it, which the type does not say
+        threading.setprofile(None)

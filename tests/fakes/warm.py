@@ -323,9 +323,10 @@ def _build_once() -> None:
     if protocol := sys.modules.get("core.service.rpc.protocol"):
         protocol.methods()
     if cli := sys.modules.get("core.cli.app"):
-        typer = importlib.import_module("typer.main")
-        command = typer.get_command(cli.app)
-        typer.get_command = lambda _: command
+        import typer.main  # not for services, which have no command line
+
+        command = typer.main.get_command(cli.app)
+        typer.main.get_command = lambda typer_instance: command
         table = importlib.import_module("core.cli.command_table")
         for word in table.COMMANDS:
             table.command(word)
@@ -337,7 +338,7 @@ def end(code: int) -> None:
     To destroy them touches, and so copies, every page that a fork shares: half of what a short command costs
     (37 of 72 ms of a processor, measured). What begins cold ends as Python does.
     """
-    threading._shutdown()  # as Python does first; it ends the threads of executors
+    threading._shutdown()  # type: ignore[attr-defined]  # private; as Python does first; it ends the threads of executors
     atexit._run_exitfuncs()
     with contextlib.suppress(OSError):
         sys.stdout.flush()

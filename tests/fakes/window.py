@@ -68,7 +68,7 @@ def begin_on(desk: ConsoleApplication, screen: str | None) -> None:
         # Only for the moment: the test opens its screen as an operator does. As in any window the screen
         # comes beside a widget that is there: a stack shows its first one at once, before a screen is bound.
         desk.window.stack.addWidget(QWidget())
-        desk.window.open = lambda _screen, _target=None: None  # type: ignore[method-assign]
+        desk.window.open = lambda _screen, _target=None: None  # type: ignore[method-assign,assignment]
         desk.begin()
         del desk.window.open
     else:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from core.batch.models import Step
 from core.errors import QuarterdeckError
 from core.fleet.models import ToolHit
 from core.fleet.tool_search import Offer, ToolIndex
@@ -98,7 +99,7 @@ class Bench:
             proposal = self.propose(wish.says)
             if proposal is None:
                 continue
-            steps = [step for step in proposal.batch.steps if hasattr(step, "tool")]
+            steps = [step for step in proposal.batch.steps if isinstance(step, Step)]
             right = len(steps) == 1 and steps[0].tool in wish.tools
             score.wrong += not right
             score.runs += right and wish.arguments is not None and steps[0].parameters == wish.arguments

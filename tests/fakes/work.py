@@ -92,6 +92,8 @@ def most_calls_a_turn(limit: int) -> Iterator[None]:
     """
     turns, loop = TurnCalls(), asyncio.get_running_loop()
 
+    handle: asyncio.Handle
+
     def tick() -> None:
         nonlocal handle
         turns.next_turn()
@@ -138,7 +140,7 @@ async def longest_turn(work: Callable[[], Awaitable[object]]) -> Share:
         real(handle)
         worst = max(worst, time.thread_time() - began)
 
-    asyncio.events.Handle._run = timed  # type: ignore[method-assign]
+    asyncio.events.Handle._run = timed  # type: ignore[method-assign,assignment]
     began = time.process_time()
     try:
         await work()

@@ -6,8 +6,8 @@ from functools import partial
 
 from PySide6.QtWidgets import QWidget
 
-from app.gallery.pages import PAGES
 from app.widgets.focus import FocusFrame
+from tests.gallery.pages import PAGES
 from tests.golden_pictures.studio import Studio
 
 

@@ -8,15 +8,15 @@ import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox
 
 from app.theme.theme import Theme
-from app.tour import ui_driver as tour_hand
-from app.tour.album import INDEX, Album
-from app.tour.context import TourContext
-from app.tour.context import play as play_scenes
-from app.tour.devices import DemoDevices
-from app.tour.ui_driver import StepDidNotHappen, UiDriver
 from core.service.console import Console
 from tests.fakes.story import story
 from tests.fakes.window import open_window
+from tests.tour import ui_driver as tour_hand
+from tests.tour.album import INDEX, Album
+from tests.tour.context import TourContext
+from tests.tour.context import play as play_scenes
+from tests.tour.devices import DemoDevices
+from tests.tour.ui_driver import StepDidNotHappen, UiDriver
 
 
 async def nobody() -> Console:

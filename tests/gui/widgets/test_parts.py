@@ -11,8 +11,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.gallery.pages import PAGES
-from app.gallery.render import main as render_gallery
 from app.theme.theme import Theme
 from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import CountPill, ProductionTag, VerdictBadge
@@ -27,6 +25,8 @@ from app.widgets.progress import ProgressBar, Spinner
 from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.toast import Toast
 from tests.fakes.window import apply_to_parts
+from tests.gallery.pages import PAGES
+from tests.gallery.render import main as render_gallery
 
 
 @pytest.mark.parametrize("page", list(PAGES))

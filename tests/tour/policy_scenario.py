@@ -7,12 +7,12 @@ from functools import partial
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit, QTableView
 
-from app.tour.approval_scenario import ask, card_is_ready
-from app.tour.context import Scene, TourContext, says
-from app.tour.fleet_scenario import DIALS, LISTENS
-from app.tour.signing import pending_policy, sign
-from app.tour.ui_driver import StepDidNotHappen, UiDriver
 from app.widgets.dialog import Dialog
+from tests.tour.approval_scenario import ask, card_is_ready
+from tests.tour.context import Scene, TourContext, says
+from tests.tour.fleet_scenario import DIALS, LISTENS
+from tests.tour.signing import pending_policy, sign
+from tests.tour.ui_driver import StepDidNotHappen, UiDriver
 
 # Where two must approve, the operator whose agent asks does not count.
 OTHERS = {"bosun": "any port in a storm", "mate": "one hand for the ship"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QTableView
 
-from app.tour.context import Scene, TourContext, says
-from app.tour.signing import sign
-from app.tour.ui_driver import StepDidNotHappen
 from core.errors import ErrorCode, Refused
+from tests.tour.context import Scene, TourContext, says
+from tests.tour.signing import sign
+from tests.tour.ui_driver import StepDidNotHappen
 
 
 async def said_and_done(stage: TourContext) -> None:

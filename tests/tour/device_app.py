@@ -1,4 +1,4 @@
-"""`python -m app.tour.device_app NAME MARK`: what a device of the tour shows on its screen.
+"""`python -m tests.tour.device_app NAME MARK`: what a device of the tour shows on its screen.
 
 A program with a button that does something: pressed, it writes the file MARK. So the tour can tell whether a
 click that was approved really arrived.

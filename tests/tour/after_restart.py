@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QTableView
 
-from app.tour.context import Scene, TourContext, says
-from app.tour.fleet_scenario import DIALS, is_online
-from app.tour.ui_driver import StepDidNotHappen
 from core.batch.models import RunState
+from tests.tour.context import Scene, TourContext, says
+from tests.tour.fleet_scenario import DIALS, is_online
+from tests.tour.ui_driver import StepDidNotHappen
 
 
 async def still_there(stage: TourContext) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtWidgets import QAbstractButton
 
 from app.signing.sign_dialog import SignDialog
-from app.tour.context import PASSPHRASE, TourContext
 from app.widgets.diff_view import DiffView
+from tests.tour.context import PASSPHRASE, TourContext
 
 SETTINGS = "settings.toml"
 UI_ACTIONS = "ui_actions_on_this_computer = true\n"

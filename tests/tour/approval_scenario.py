@@ -8,13 +8,13 @@ from typing import Any
 from PySide6.QtWidgets import QAbstractButton
 
 from app.screens.approvals.decision_bar import ApproveButton
-from app.tour.context import PASSPHRASE, Scene, TourContext, says
-from app.tour.device_app import BUTTON
-from app.tour.fleet_scenario import DIALS, LISTENS, is_online
-from app.tour.ui_driver import StepDidNotHappen
 from app.widgets.dialog import Dialog
 from app.widgets.fields import DropDown
 from core.batch.models import Batch, Parallel, Run, RunState, Step
+from tests.tour.context import PASSPHRASE, Scene, TourContext, says
+from tests.tour.device_app import BUTTON
+from tests.tour.fleet_scenario import DIALS, LISTENS, is_online
+from tests.tour.ui_driver import StepDidNotHappen
 
 _LIMITS = "\n".join(
     ["# orders-primary", *(f"option_{number:02d} = {number * 5}" for number in range(1, 25)), ""]

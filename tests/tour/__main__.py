@@ -1,4 +1,4 @@
-"""`python -m app.tour --out build/tour`: play the main job in the real window, a picture for each screen.
+"""`python -m tests.tour --out build/tour`: play the main job in the real window, a picture for each screen.
 
 `index.html` beside the pictures shows all of them. Everything is real: a fresh home, the service and the
 device client as processes, the window on a display (a virtual one where there is none). It fails when a step
@@ -17,16 +17,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.tour.display import some_display
 from core.errors import QuarterdeckError
 from core.home import Home
+from tests.tour.display import some_display
 
 WIDTH, HEIGHT = 1440, 900
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Play the tour and say where its pictures are."""
-    parser = argparse.ArgumentParser(prog="python -m app.tour", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.tour", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("build/tour"), help="where the pictures go")
     parser.add_argument("--here", action="store_true", help="on the display there is, to watch it")
     given = parser.parse_args(arguments)
@@ -63,9 +63,9 @@ def _play(out: Path, folder: Path) -> int:
 
     from app.overrides import install_guard
     from app.qt_loop import run_on_qt
-    from app.tour.album import INDEX, Album
-    from app.tour.runner import perform
-    from app.tour.ui_driver import StepDidNotHappen
+    from tests.tour.album import INDEX, Album
+    from tests.tour.runner import perform
+    from tests.tour.ui_driver import StepDidNotHappen
 
     os.environ.setdefault("QT_API", "pyside6")
     install_guard()

@@ -1,4 +1,4 @@
-"""Renders every widget to pictures: `python -m app.gallery --out build/gallery`."""
+"""Renders every widget to pictures: `python -m tests.gallery --out build/gallery`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.gallery.pages import PAGES
 from app.theme.theme import Theme
 from app.theme.tokens import DENSITIES, MODES, Density
 from app.widgets.focus import FocusFrame
+from tests.gallery.pages import PAGES
 
 
 def settle(milliseconds: int = 60) -> None:

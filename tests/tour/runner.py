@@ -9,16 +9,6 @@ from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QApplication
 
 from app.main import ConsoleApplication, attach, layout_store, theme_from
-from app.tour.after_restart import AFTER_RESTART
-from app.tour.agents_scenario import AGENT_SCENES
-from app.tour.album import Album
-from app.tour.approval_scenario import APPROVAL_SCENES
-from app.tour.context import PASSPHRASE, Scene, TourContext, play
-from app.tour.devices import DemoDevices, free_port
-from app.tour.fleet_scenario import FLEET_SCENES
-from app.tour.main_scenario import SCENES
-from app.tour.policy_scenario import POLICY_SCENES
-from app.tour.ui_driver import TourInput, UiDriver
 from core.approvals.operator_keys import load_operator_key
 from core.changes import change_statement
 from core.home import Home
@@ -26,6 +16,16 @@ from core.policy.agent_models import AgentSettings
 from core.service.console import Console
 from core.service.control import ensure_service, stop_service
 from core.service.wishes import agent_added
+from tests.tour.after_restart import AFTER_RESTART
+from tests.tour.agents_scenario import AGENT_SCENES
+from tests.tour.album import Album
+from tests.tour.approval_scenario import APPROVAL_SCENES
+from tests.tour.context import PASSPHRASE, Scene, TourContext, play
+from tests.tour.devices import DemoDevices, free_port
+from tests.tour.fleet_scenario import FLEET_SCENES
+from tests.tour.main_scenario import SCENES
+from tests.tour.policy_scenario import POLICY_SCENES
+from tests.tour.ui_driver import TourInput, UiDriver
 
 SIZE = QSize(1440, 900)
 AGENT = "surveyor"

@@ -17,13 +17,13 @@ from PySide6.QtWidgets import (
 
 from app.query import Mutation
 from app.screens.fleet.device_tabs import TABS
-from app.tour.context import Scene, TourContext, says
-from app.tour.signing import accept_settings, sign
-from app.tour.ui_driver import UiDriver
 from app.widgets.dialog import Dialog
 from core.fleet.models import DeviceSettings, Pairing
 from core.models.devices import Health
 from core.service.wishes import pairing_change
+from tests.tour.context import Scene, TourContext, says
+from tests.tour.signing import accept_settings, sign
+from tests.tour.ui_driver import UiDriver
 
 DIALS, LISTENS, PLAIN = "db-4", "crane-2", "build-7"
 SERVERS = (

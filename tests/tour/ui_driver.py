@@ -26,8 +26,8 @@ from PySide6.QtWidgets import (
 from app.input_origin import BlindSource, Stroke
 from app.input_origin import InputOrigin as HandBehind
 from app.service_client import ConsoleLink
-from app.tour.album import Album
 from app.window import MainWindow
+from tests.tour.album import Album
 
 PATIENCE_S = 20.0
 LOOK_EVERY_S = 0.03

@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.tour.device_app import HEIGHT, WIDTH
-from app.tour.display import a_display
-from app.tour.ui_driver import StepDidNotHappen
+from tests.tour.device_app import HEIGHT, WIDTH
+from tests.tour.display import a_display
+from tests.tour.ui_driver import StepDidNotHappen
 
 _ENDS_WITHIN_S = 10.0
 _SAYS_WITHIN_S = 20.0
@@ -90,7 +90,7 @@ class DemoDevices:
         if name not in self._displays:
             self._displays[name] = self._stack.enter_context(a_display(WIDTH, HEIGHT))
             environment["DISPLAY"] = self._displays[name]
-            guest = [sys.executable, "-m", "app.tour.device_app", name, str(self.mark(name))]
+            guest = [sys.executable, "-m", "tests.tour.device_app", name, str(self.mark(name))]
             self._run(guest, environment, self._state(name) / "guest.log")
         environment["DISPLAY"] = self._displays[name]
         self._run(self._command(name, list(words)), environment, self._state(name) / "device.log")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPlainTextEdit, QTabBar, QTableView, QWidget
 
-from app.tour.context import PASSPHRASE, Scene, TourContext, says
-from app.tour.signing import sign
-from app.tour.ui_driver import StepDidNotHappen, UiDriver
 from core.batch.models import CellState, RunState, RunSummary
 from core.models.devices import Health
+from tests.tour.context import PASSPHRASE, Scene, TourContext, says
+from tests.tour.signing import sign
+from tests.tour.ui_driver import StepDidNotHappen, UiDriver
 
 WRITTEN = "note.txt"
 

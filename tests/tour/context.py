@@ -10,9 +10,9 @@ from pathlib import Path
 from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QWidget
 
 from app.main import ConsoleApplication
-from app.tour.devices import DemoDevices
-from app.tour.ui_driver import StepDidNotHappen, UiDriver
 from core.service.console import Console
+from tests.tour.devices import DemoDevices
+from tests.tour.ui_driver import StepDidNotHappen, UiDriver
 
 PASSPHRASE = "fair winds and following seas"
 
