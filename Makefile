@@ -8,24 +8,31 @@ export QT_API := pyside6
 # Each process that compiles the sources anew costs a sixth of a second, and the tests start a thousand.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-apps check format lint types boundary bench tour setup clean lock
+PYTEST = $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+
+.PHONY: run test test-slow test-all test-apps check format lint types boundary bench tour setup clean lock
 
 run: $(VENV)/ready
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then exec $(BIN)/python -m app; else $(MAKE) --no-print-directory tour; fi
 
-# `HYPOTHESIS_PROFILE=full make test` tries all generated examples and altered bytes, not some of each kind.
+# `make test` is for every change: unit, the window, and a story of each kind of process. What is slow besides is in
+# `make test-all`, which CI runs. `HYPOTHESIS_PROFILE=full make test` tries all generated examples and altered
+# bytes, not some of each kind.
 # Half of the tests' time is waiting for processes, so there are twice as many workers as cores: on two cores
 # 416 s with four, 550 s with two. A file's tests stay together and in order. The plugin's own order begins
 # with the files of the most tests, and so ends with the longest, which are of one test. When a process of
 # tests crashes, the run ends and says in which test: with another in its place it would wait for ever.
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/ready
+	$(PYTEST) -m slow
 
 # Real programs on a display of the tests' own; each file of tests has its worker's session to itself.
 test-apps: $(VENV)/ready
 	$(BIN)/python -m pytest tests/apps -n 2 --dist loadfile -rs
 
-test-all: test test-apps
+test-all: test test-slow test-apps
 
 check: format lint types boundary test-all
 

@@ -40,6 +40,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # Afterwards garbage is collected between tests.
 gc.disable()
 
+END_TO_END = Path(__file__).parent / "end_to_end"
+
 # Before anything loads a test: its properties take their number of examples from the profile.
 load_profile()
 
@@ -51,8 +53,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         compile_all(session.config)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a slow test first: begun last, one would keep one worker while the others have nothing."""
+    """Of the end-to-end tests all but the stories are slow. Files with a slow test come first.
+
+    Begun last, one would keep one worker while the others have nothing.
+    """
+    for item in items:
+        if END_TO_END in item.path.parents and not item.get_closest_marker("story"):
+            item.add_marker("slow")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

@@ -129,6 +129,7 @@ class TestAttached:
             "critical",
         }
 
+    @pytest.mark.story
     def test_what_asks_waits_in_the_queue_until_it_is_approved_with_a_signature(self, served):
         request, wanted = ask(served)
         listed = run(served, "approvals", "list", "--json").json["approvals"]

@@ -72,6 +72,7 @@ async def connect(request: pytest.FixtureRequest, home: Home, console: Console) 
         yield lambda token, mode=LEGACY, **more: over_http(url, token, mode, **more)
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("mode", [LEGACY, MODERN])
 async def test_an_agent_lists_reads_asks_and_collects(
     connect: Connect, console: Console, key: OperatorKey, token: str, tmp_path: Path, mode: str

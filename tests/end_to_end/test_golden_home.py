@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from core.batch.models import RunState
 from core.service.local_console import LocalConsole
 from core.service.service import Service
@@ -12,6 +14,7 @@ from tests.fakes.remote_device import make_listening_home
 from tests.golden import recordings
 
 
+@pytest.mark.story
 async def test_the_kept_home_opens_verifies_and_replays(tmp_path: Path):
     unpack(recordings.HOME, tmp_path)
     home = make_listening_home(tmp_path / "home")

@@ -83,6 +83,7 @@ async def behaves(built: Hosted, whistle: Whistle) -> None:
     await tasks.close()
 
 
+@pytest.mark.story
 async def test_a_server_over_stdio_does_all_that_mcp_has(tmp_path: Path, whistle: Whistle):
     async with hosted(tmp_path, proper()) as built:
         await behaves(built, whistle)

@@ -231,6 +231,7 @@ async def test_a_line_that_stalls_ends_at_our_own_deadline_as_unknown_until_it_c
     assert (await ours.journalled(result)).count(Kind.COMMAND_SENT) == 1
 
 
+@pytest.mark.story
 async def test_a_slow_line_only_takes_longer(ours: Desk):
     ours.proxy.delay_s = 0.05
     assert (await ours.result(await ours.begin())).error is None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
 from mcp import Client
 
 from core.approvals.operator_keys import statement_for
@@ -266,6 +267,7 @@ def _without_operator(entry: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
+@pytest.mark.story
 async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(
     memory_path: Path, tmp_path: Path
 ):

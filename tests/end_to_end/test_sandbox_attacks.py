@@ -63,6 +63,7 @@ FILES = {
 NEEDS_SUPPORT = {"xattr", "chattr_by_ioctl", "through_parent_root"}
 
 
+@pytest.mark.story
 async def test_no_file_is_changed(router: Router, tree: Path) -> None:
     before = snapshot(tree)
     assert await succeeding(router, list(FILES.values())) == [FILES["background"]]

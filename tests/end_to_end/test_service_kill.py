@@ -49,6 +49,7 @@ def times_in(count: Path) -> int:
     return count.read_text().count("x") if count.exists() else 0
 
 
+@pytest.mark.story
 async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_action_is_unknown(
     home: Home, operator: OperatorKey, tmp_path: Path, whistle: Whistle
 ):

@@ -50,6 +50,7 @@ async def desk(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncIterat
         yield desk
 
 
+@pytest.mark.story
 async def test_an_approved_command_runs_and_both_sides_show_the_same_code(
     home: Home, operator: OperatorKey, tmp_path: Path
 ) -> None:

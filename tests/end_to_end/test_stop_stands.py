@@ -51,6 +51,7 @@ async def test_a_stop_stands_when_the_service_is_opened_again_until_somebody_res
         assert await read(console) is None
 
 
+@pytest.mark.story
 async def test_a_stop_stands_after_the_service_is_killed(home: Home):
     choose_channel(home, "in-process")
     async with service_process(home) as process:

@@ -73,6 +73,7 @@ def told(run: Run) -> dict[str, object]:
     return run.model_dump(exclude={"summary": {"started_at", "ended_at"}, "cells": cells})
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("channel", CHANNELS)
 async def test_an_operator_runs_a_batch_approves_its_shell_line_and_finds_it_again_after_a_restart(
     channel: str, home: Home, operator: OperatorKey, tmp_path: Path, on_display: str

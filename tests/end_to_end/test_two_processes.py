@@ -76,6 +76,7 @@ def play(
     run_on_qt(app, main())
 
 
+@pytest.mark.story
 def test_a_run_goes_on_when_its_window_is_killed_and_the_next_window_shows_it(
     home: Home, theme: Theme, whistle: Whistle, tmp_path: Path
 ):
