@@ -15,18 +15,50 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QSettings
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
 
 from app import qt_loop
 from app.overrides import install_guard
 from app.theme.theme import Theme
 from tests.fakes.approvals_desk import DeskWith, open_desk
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.window import apply_to_parts
 
 # As the window does where it starts.
 install_guard()
 
 KEEPERS_OWN_TESTS = "test_garbage_keeper.py"
+
+
+PATIENCE_MS = round(PATIENCE_S * 1000)
+
+
+class PatientQtBot(QtBot):
+    """pytest-qt's, with our own patience in place of its five seconds: a busy machine fails no test."""
+
+    def waitUntil(self, callback: Callable[[], bool | None], *, timeout: int = PATIENCE_MS) -> None:
+        """Wait for what the callback says."""
+        super().waitUntil(callback, timeout=timeout)
+
+    def waitSignal(self, signal: Any, *, timeout: int = PATIENCE_MS, **more: Any) -> Any:
+        """Wait for a signal."""
+        return super().waitSignal(signal, timeout=timeout, **more)
+
+    def waitExposed(self, widget: QWidget, *, timeout: int = PATIENCE_MS) -> Any:
+        """Wait until a window is on its screen."""
+        return super().waitExposed(widget, timeout=timeout)
+
+    def waitCallback(self, *, timeout: int = PATIENCE_MS, **more: Any) -> Any:
+        """Wait until what this gives is called."""
+        return super().waitCallback(timeout=timeout, **more)
+
+
+@pytest.fixture
+def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:
+    """What a test of widgets waits with; what it was handed is closed by pytest-qt."""
+    del qapp
+    return PatientQtBot(request)
 
 
 @pytest.fixture(scope="session")

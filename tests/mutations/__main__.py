@@ -43,7 +43,10 @@ def main() -> int:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     files = sorted({file for fault in faults for file in fault.tests})
-    code = pytest.main(["-p", "no:cacheprovider", "--tb=no", *files], plugins=[Trials(faults, tell)])
+    # `make test` alone is to notice each of them.
+    code = pytest.main(
+        ["-p", "no:cacheprovider", "--tb=no", "-m", "not slow", *files], plugins=[Trials(faults, tell)]
+    )
     print(", ".join(f"{count} {fate}" for fate, count in fates.items()), file=out, flush=True)
     return 0 if code == 0 and set(fates) <= {Fate.KILLED, Fate.HANGS} else 1
 

@@ -49,7 +49,7 @@ def rows(form: SchemaForm) -> list[FieldRow]:
 
 
 def done(form: SchemaForm, qtbot: QtBot) -> None:
-    qtbot.waitUntil(lambda: form.is_built, timeout=20_000)
+    qtbot.waitUntil(lambda: form.is_built)
 
 
 def test_the_first_rows_are_there_at_once_and_all_in_the_end(qtbot: QtBot) -> None:

@@ -92,11 +92,11 @@ def test_what_is_quick_is_known_at_once_and_needs_no_process(qtbot: QtBot, proce
 
 def test_what_takes_long_is_said_as_soon_as_it_is_known(form: SchemaForm, qtbot: QtBot) -> None:
     assert form.problems() == []
-    qtbot.waitUntil(lambda: bool(form.errors), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(form.errors))
     assert form.is_checked
     assert form.errors == {("name",): "name must have at least 3 characters, not 2."}
     type_into(form, "name", "c")
-    qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
+    qtbot.waitUntil(lambda: form.is_checked)
     assert form.problems() == []
 
 
@@ -105,11 +105,11 @@ def test_it_is_said_calmly_that_arguments_are_checked_while_that_takes_long(
 ) -> None:
     assert not is_being_checked(form)
     form.problems()
-    qtbot.waitUntil(lambda: process.pid != 0, timeout=20_000)
+    qtbot.waitUntil(lambda: process.pid != 0)
     os.kill(process.pid, signal.SIGSTOP)
-    qtbot.waitUntil(lambda: is_being_checked(form), timeout=20_000)
+    qtbot.waitUntil(lambda: is_being_checked(form))
     os.kill(process.pid, signal.SIGCONT)
-    qtbot.waitUntil(lambda: not is_being_checked(form), timeout=20_000)
+    qtbot.waitUntil(lambda: not is_being_checked(form))
     assert form.errors
 
 
@@ -121,7 +121,7 @@ def test_what_takes_long_is_done_by_no_thread_of_the_window(
 
     monkeypatch.setattr(validator.Validator, "__init__", never)
     form.set_schema({**LARGE, "title": "Read by nobody before"}, {"name": "ab"})
-    qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
+    qtbot.waitUntil(lambda: form.is_checked)
     assert [error.path for error in form.problems()] == [("name",)]
 
 
@@ -133,7 +133,7 @@ def test_who_waits_is_told_what_is_wrong_with_what_stands_in_the_form(form: Sche
     told = Told()
     form.when_checked(told.found.append, told.change)
     assert told.found == []
-    qtbot.waitUntil(lambda: bool(told.found), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(told.found))
     assert [[error.path for error in found] for found in told.found] == [[("name",)]]
     assert told.changed == 0
 
@@ -152,18 +152,18 @@ def test_what_is_known_of_earlier_arguments_is_never_taken_for_later_ones(
     else:
         form.set_schema({**LARGE, "required": ["count"]}, {"name": "abc"})
     assert told.changed == 1
-    qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
+    qtbot.waitUntil(lambda: form.is_checked)
     assert [error.path for error in form.problems()] == [("count",)]
     assert told.found == []
 
 
 def test_arguments_that_are_typed_back_are_the_same_again(form: SchemaForm, qtbot: QtBot) -> None:
-    qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
+    qtbot.waitUntil(lambda: form.is_checked)
     type_into(form, "count", "9")
     assert not form.is_checked
     form.set_value({"name": "ab"})
     assert not form.is_checked, "what was found of it was given up when something else was asked"
-    qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
+    qtbot.waitUntil(lambda: form.is_checked)
     assert [error.path for error in form.problems()] == [("name",)]
 
 
@@ -172,14 +172,14 @@ def test_a_process_that_dies_is_said_and_the_next_try_has_another(
 ) -> None:
     form.set_value({"name": "abc"})
     form.problems()
-    qtbot.waitUntil(lambda: process.pid != 0, timeout=20_000)
+    qtbot.waitUntil(lambda: process.pid != 0)
     first = process.pid
     os.kill(first, signal.SIGKILL)
-    qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
+    qtbot.waitUntil(lambda: form.is_checked)
     assert [error.message for error in form.problems()] == [NOT_CHECKED]
     told = Told()
     form.when_checked(told.found.append, told.change)
-    qtbot.waitUntil(lambda: bool(told.found), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(told.found))
     assert told.found == [[]]
     assert process.pid not in (0, first)
 
@@ -190,11 +190,11 @@ def test_the_process_ends_when_nobody_asks_any_more(
     [idle] = [timer for timer in process.findChildren(QTimer) if timer.interval() == IDLE_END_MS]
     idle.setInterval(30)
     try:
-        qtbot.waitUntil(lambda: form.is_checked and process.pid == 0, timeout=20_000)
+        qtbot.waitUntil(lambda: form.is_checked and process.pid == 0)
     finally:
         idle.setInterval(IDLE_END_MS)
     type_into(form, "name", "c")
-    qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
+    qtbot.waitUntil(lambda: form.is_checked)
     assert form.problems() == []
 
 
@@ -216,7 +216,7 @@ def test_many_checks_are_answered_each_with_its_own(qtbot: QtBot, process: Valid
             if at != 2
         ]
 
-    qtbot.waitUntil(lambda: None not in known(), timeout=20_000)
+    qtbot.waitUntil(lambda: None not in known())
     assert [bool(found) for found in known()] == [True, True, False, False, False]
     assert not told
 
@@ -229,7 +229,7 @@ def test_a_form_that_is_gone_is_told_nothing(qtbot: QtBot, process: ValidatorPro
         form.deleteLater()
     after = Validator(LARGE)
     after.errors({"name": "abcd"})
-    qtbot.waitUntil(lambda: after.errors({"name": "abcd"}) is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: after.errors({"name": "abcd"}) is not None)
     assert process.pid != 0
 
 

@@ -65,7 +65,7 @@ def test_all_of_one_to_three_lines_is_seen_whether_set_typed_or_wrapped(
     assert lines_of(box) > 1
     for width in (560, 320, 420, 900, 300):
         box.window().resize(width, 300)
-        qtbot.waitUntil(lambda: lines_of(box) > 3 or shows_all(box), timeout=20_000)
+        qtbot.waitUntil(lambda: lines_of(box) > 3 or shows_all(box))
 
 
 def test_text_over_three_lines_starts_at_its_beginning_and_scrolls(box: GrowingText) -> None:

@@ -271,7 +271,7 @@ def test_the_shared_timer_runs_only_while_something_turns(theme: Theme, qtbot: Q
     pulse = animation_timer_of(badge)
     qtbot.waitUntil(lambda: pulse.running)
     badge.set_verdict("confirmed")
-    qtbot.waitUntil(lambda: not pulse.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not pulse.running)
 
 
 def test_the_shared_timer_survives_widgets_that_were_deleted(theme: Theme, qtbot: QtBot) -> None:
@@ -281,7 +281,7 @@ def test_the_shared_timer_survives_widgets_that_were_deleted(theme: Theme, qtbot
     pulse = animation_timer_of(kept)
     qtbot.waitUntil(lambda: pulse.running)
     shiboken6.delete(kept)
-    qtbot.waitUntil(lambda: not pulse.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not pulse.running)
 
 
 def test_nothing_turns_with_reduced_motion(theme: Theme, qtbot: QtBot) -> None:
@@ -292,7 +292,7 @@ def test_nothing_turns_with_reduced_motion(theme: Theme, qtbot: QtBot) -> None:
         widget.grab()
     bar.set_share(None)
     bar.grab()
-    qtbot.waitUntil(lambda: not animation_timer_of(badge).running, timeout=20_000)
+    qtbot.waitUntil(lambda: not animation_timer_of(badge).running)
 
 
 def test_a_toast_replaces_the_one_before_and_takes_no_focus(theme: Theme, qtbot: QtBot) -> None:

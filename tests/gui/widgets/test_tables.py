@@ -383,7 +383,7 @@ def test_a_running_cell_turns_while_it_is_in_sight(theme: Theme, qtbot: QtBot) -
     pulse = animation_timer_of(table)
     qtbot.waitUntil(lambda: pulse.running)
     table.show_rows([Row("1", ("confirmed",))])
-    qtbot.waitUntil(lambda: not pulse.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not pulse.running)
 
 
 def test_showing_two_hundred_thousand_cells_asks_for_those_in_sight(theme: Theme, qtbot: QtBot) -> None:
