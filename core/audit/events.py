@@ -519,7 +519,8 @@ class RunStarted(Event):
     `inputs` are the values of the batch's inputs, redacted. A run that `resumes` an earlier one has its
     batch, inputs and devices. `carried` lists the cells that it does not begin, because that run or one
     before it has done or skipped them: objects with `run`, `step`, `state` and `devices`. `undoes` is the run
-    that an undo run undoes.
+    that an undo run undoes. `devices` are in the order in which they begin; `waves` is the number of devices
+    in each wave, empty where all are one.
     Of an agent's run: `request_id` is the agent's own name for the request, `request_digest` identifies what
     was requested (`core.service.agent_requests`), and `program` is what the program that asked calls itself.
     """
@@ -536,6 +537,7 @@ class RunStarted(Event):
     carried: list[Json] = field(default_factory=list)
     note: str = ""
     undoes: str = ""
+    waves: list[int] = field(default_factory=list)
     request_id: str = ""
     request_digest: str = ""
     program: str = ""

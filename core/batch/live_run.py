@@ -29,6 +29,7 @@ from core.batch.models import (
     rows,
 )
 from core.batch.step_values import readable_value
+from core.batch.waves import Waves, in_waves
 from core.canonical_json import digest_of
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused
@@ -109,6 +110,8 @@ class LiveRun:
     undoes: str = ""
     undo_arguments: Mapping[tuple[str, str], Json] = field(default_factory=dict)
     cells: dict[tuple[str, str], LiveCell] = field(default_factory=dict)
+    # How many devices each wave has; empty where all are one.
+    wave_sizes: list[int] = field(default_factory=list)
     # Which values of results are in memory; None for a run that is rebuilt from the journal.
     held: HeldValues | None = None
     # By step: the index of the device that the step was decided for, and the summary of that decision.
@@ -158,7 +161,13 @@ class LiveRun:
             resumes=self.resumes,
             resumed_by=self.resumed_by,
             undoes=self.undoes,
+            waves=self.wave_sizes,
         )
+
+    @property
+    def waves(self) -> Waves:
+        """The devices of each wave, in the order in which they begin."""
+        return in_waves(self.devices, self.wave_sizes or [len(self.devices)])
 
     def _live_state(self) -> RunState:
         if self.paused:

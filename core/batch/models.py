@@ -156,6 +156,9 @@ Entry = Step | Parallel | ApprovalStep
 Limit = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=PERCENT)]
 """A number of devices, or a part of them as `N%`."""
 
+Canary = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=PERCENT + "|:", max_length=500)]
+"""A number of devices, a part of them, or a filter of devices with a key, such as `tag:canary`."""
+
 
 class StopAt(_FileModel):
     """How many devices may end in each way before nothing further is begun. None: any number."""
@@ -176,24 +179,20 @@ class Stop(_FileModel):
 class Rollout(BaseModel):
     """How a run proceeds over its devices: `parallel` is the number of devices that run at the same time.
 
-    The first `canary` devices are the first wave; the others follow in waves of `wave` devices. A wave begins
-    when the wave before it has ended. Without them all devices are one wave.
+    The first wave is the `canary`: so many devices, a part of them, or those of a filter, as `tag:canary`.
+    The others follow in waves of `wave` devices. A wave begins when the wave before it has ended. Without
+    them all devices are one wave. `core.batch.waves` says which devices are in which wave.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     parallel: int = Field(default=5, ge=1, le=1000)
-    canary: int | None = _optional(None, ge=1)
-    wave: int | None = _optional(None, ge=1)
+    canary: Canary | None = _optional(None)
+    wave: Limit | None = _optional(None)
+    order: Literal["production_last", "as_listed"] = Field(
+        default="production_last", exclude_if=lambda value: value == "production_last"
+    )
     stop: Stop | None = _optional(None)
-
-    def waves(self, devices: list[str]) -> tuple[tuple[str, ...], ...]:
-        """The devices of each wave, in the order of the waves."""
-        canary = self.canary or 0
-        size = self.wave or max(len(devices) - canary, 1)
-        starts = range(canary, len(devices), size)
-        waves = [devices[:canary], *(devices[start : start + size] for start in starts)]
-        return tuple(tuple(wave) for wave in waves if wave)
 
 
 class Batch(BaseModel):
@@ -309,12 +308,16 @@ class PlannedCell(FrozenModel):
 
 
 class Plan(FrozenModel):
-    """The result of a dry run: nothing was sent. `took_ms` is the planning time in milliseconds."""
+    """The result of a dry run: nothing was sent. `took_ms` is the planning time in milliseconds.
+
+    `devices` are in the order in which they begin; `waves` has them wave by wave, where there are several.
+    """
 
     devices: list[str]
     steps: list[str]
     cells: list[PlannedCell]
     production: list[str] = Field(default_factory=list)
+    waves: list[list[str]] = _optional([])
     took_ms: float = 0.0
 
 
@@ -436,7 +439,8 @@ class RunSummary(FrozenModel):
 
     `effect` is the decision's summary for the first step, in the batch's order, that has been decided; empty
     before any decision. `resumes` is the ended run that this run continues, `resumed_by` the run that
-    continues this one, and `undoes` the run that an undo run undoes.
+    continues this one, and `undoes` the run that an undo run undoes. `devices` are in the order in which they
+    begin; `waves` is the number of devices in each wave, empty where all are one.
     """
 
     id: str
@@ -456,6 +460,7 @@ class RunSummary(FrozenModel):
     resumes: str = _optional("")
     resumed_by: str = _optional("")
     undoes: str = _optional("")
+    waves: list[int] = _optional([])
 
 
 class CellPage(FrozenModel):

@@ -30,6 +30,7 @@ from core.batch.templates import (
     compile_all,
     has_expressions,
 )
+from core.batch.waves import planned_waves
 from core.commands.request import NO_SECRETS, Secrets
 from core.commitments import NO_PLACES, Places
 from core.dispatch.argument_checks import outside_said_roots
@@ -157,17 +158,24 @@ class Planner:
         return ""
 
     def plan(self, devices: list[Device], leads: Mapping[str, ResolvedPaths]) -> Plan:
-        """Ask the policy for its decision on every step on every device.
+        """Ask the policy for its decision on every step on every device, in the order in which they begin.
 
         `leads`: by step id, where the paths in its arguments lead on this computer, as far as they are known.
+
+        Raises:
+            BadInput: no device is the canary that the batch names.
         """
         started = time.perf_counter()
+        waves = planned_waves(self._batch.rollout, devices)
+        by_name = {device.name: device for device in devices}
+        devices = [by_name[name] for wave in waves for name in wave]
         cells = [cell for device in devices for cell in self._of_device(device, leads)]
         return Plan(
             devices=[device.name for device in devices],
             steps=_ids(self._batch),
             cells=cells,
             production=[device.name for device in devices if device.production],
+            waves=[list(wave) for wave in waves] if len(waves) > 1 else [],
             took_ms=round((time.perf_counter() - started) * 1000, 3),
         )
 

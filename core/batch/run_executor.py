@@ -146,7 +146,7 @@ class RunExecutor:
         self._on_change = on_change
         self._earlier = earlier
         carried = {Place(*key): carried.state for key, carried in run.carried.items()}
-        self._scheduler = StepScheduler(RunRules.of(run.batch, run.devices), carried)
+        self._scheduler = StepScheduler(RunRules.of(run.batch, run.waves), carried)
         self._steps: dict[str, Step | ApprovalStep] = {step.id: step for step in flatten(run.batch.steps)}
         self._steps |= {entry.id: entry for entry in run.batch.steps if isinstance(entry, ApprovalStep)}
         self._secrets = secret_values(run.batch, run.inputs)

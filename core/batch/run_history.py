@@ -53,6 +53,7 @@ from core.batch.live_run import (
 )
 from core.batch.models import Batch, CellState, Run, RunState, RunSummary
 from core.batch.questions import QuestionEnd, approved, denied, not_answered
+from core.batch.waves import recorded_sizes
 from core.commands.results import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt
 from core.policy.models import Decision, Moment
@@ -169,6 +170,7 @@ def _begin(first: Entry, run_id: str) -> LiveRun:
         carried=carried,
         note=event.note,
         undoes=event.undoes,
+        wave_sizes=event.waves or recorded_sizes(batch.rollout, len(event.devices)),
     )
 
 

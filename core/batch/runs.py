@@ -34,6 +34,7 @@ from core.batch.models import Batch, CellState, RunKind, RunSummary, flatten, wi
 from core.batch.run_executor import Environment, RunExecutor
 from core.batch.step_scheduler import Place
 from core.batch.templates import CompiledStep, compile_batch, has_expressions
+from core.batch.waves import Waves, sizes_of
 from core.commands.results import CommandResult
 from core.debounce import Coalescer
 from core.errors import ErrorCode, Refused
@@ -118,7 +119,7 @@ class Runs:
     async def start(
         self,
         batch: Batch,
-        devices: list[str],
+        waves: Waves,
         actor: str,
         kind: RunKind,
         said: str = "",
@@ -132,6 +133,7 @@ class Runs:
     ) -> LiveRun:
         """Record the start of a run in the journal, then execute it in the background.
 
+        `waves` are the names of the devices in the order in which they begin.
         `operator` is the operator who requested the run; empty unless proved by the operator's key.
         `request_id` and `request_digest` identify an agent's request, `program` is the program that made it.
 
@@ -142,6 +144,7 @@ class Runs:
         """
         # The arguments of a single call are meant as they are written.
         compiled = compile_batch(batch) if kind == "batch" and has_expressions(batch) else {}
+        devices = [device for wave in waves for device in wave]
         shown, said = await self._shown(batch, devices, said)
         run = LiveRun(
             id=f"r-{self.next_number:04d}",
@@ -160,6 +163,7 @@ class Runs:
             note=resumption.note if resumption else "",
             undoes=undoing.run if undoing else "",
             undo_arguments=undoing.arguments if undoing else {},
+            wave_sizes=sizes_of(waves),
             request_id=request_id,
             request_digest=request_digest,
             program=program,
@@ -331,6 +335,7 @@ def _started(run: LiveRun) -> NewEntry:
         carried=_carried(run),
         note=run.note,
         undoes=run.undoes,
+        waves=run.wave_sizes,
         request_id=run.request_id,
         request_digest=run.request_digest,
         program=run.program,

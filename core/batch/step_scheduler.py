@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from core.batch.models import ApprovalStep, Batch, CellState, Entry, Step, Stop, StopAt, calls
+from core.batch.waves import Waves
 from core.errors import ErrorCode
 from core.next_steps import ADVICE
 
@@ -137,12 +138,12 @@ class RunRules:
     stops: tuple[StopRule, ...] = ()
 
     @classmethod
-    def of(cls, batch: Batch, devices: list[str]) -> RunRules:
-        """The rules of a batch on these devices; steps that are switched off are not in them."""
+    def of(cls, batch: Batch, waves: Waves) -> RunRules:
+        """The rules of a batch on the devices of these waves; steps that are switched off are not in them."""
         blocks = (_block(entry, batch.on_failure) for entry in batch.steps)
         return cls(
             blocks=tuple(block for block in blocks if block),
-            waves=batch.rollout.waves(devices),
+            waves=waves,
             parallel=batch.rollout.parallel,
             stops=_stop_rules(batch.rollout.stop) if batch.rollout.stop else (),
         )

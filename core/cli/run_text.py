@@ -19,6 +19,7 @@ from core.batch.models import (
     ValueDifference,
 )
 from core.batch.result_groups import ResultGroup, group_results, in_words
+from core.batch.waves import wave_lines
 from core.cli.output import (
     Block,
     Facts,
@@ -70,7 +71,8 @@ def plan_text(name: str, plan: Plan) -> list[Block]:
         rows += [
             (step, LABELS[outcome], _devices(names, plan), why) for (outcome, why), names in groups.items()
         ]
-    return [head, "", table(("STEP", "WOULD", "DEVICES", "BECAUSE"), rows)]
+    waves = [*map(one_line, wave_lines(plan.waves, plan.production)), ""] if plan.waves else []
+    return [head, "", *waves, table(("STEP", "WOULD", "DEVICES", "BECAUSE"), rows)]
 
 
 def _devices(names: list[str], plan: Plan) -> str:

@@ -10,6 +10,7 @@ from core.aip.messages import ResultStatus
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, Step, flatten
+from core.batch.waves import Waves, sizes_of
 from core.canonical_json import digest_of
 from core.commands.results import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, Refused
@@ -77,10 +78,11 @@ class FakeRuns:
                 break
         return self.find(run)
 
-    def start(self, batch: Batch, devices: list[str], kind: Any, said: str = "") -> Run:
+    def start(self, batch: Batch, waves: Waves, kind: Any, said: str = "") -> Run:
         """Begin a run and take every device as far as it goes without an answer."""
         run_id = f"r-{self._next_run:04d}"
         self._next_run += 1
+        devices = [device for wave in waves for device in wave]
         steps = flatten(batch.steps)
         cells = [
             Cell(
@@ -105,6 +107,7 @@ class FakeRuns:
             tools=[step.tool for step in steps],
             counts={},
             started_at=_now(),
+            waves=sizes_of(waves),
         )
         self._runs[run_id] = Run(summary=summary, batch=batch, cells=cells)
         self._console.write(Kind.RUN_STARTED, "operator:harbour", run=run_id, body={"devices": devices})

@@ -7,7 +7,7 @@ from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.screens.batch.plan_matrix import ROW, PlanMatrix
-from app.screens.batch.text import count_outcomes, counted, outcome_look, plan_as_text
+from app.screens.batch.text import count_outcomes, counted, one_line, outcome_look, plan_as_text
 from app.text import milliseconds, plural
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
@@ -16,6 +16,8 @@ from app.widgets.buttons import Button, IconButton
 from app.widgets.empty_state import ContentOrEmpty, Offer
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from core.batch.models import Plan
+from core.batch.waves import wave_lines
+from core.text import some_names
 
 HEAD = 36
 LOW_HEIGHT = 140
@@ -150,7 +152,11 @@ class PlanPanel(QWidget):
         self.matrix.show_plan(plan)
         self.as_text.show()
         cells = plural(len(plan.cells), "cell")
-        self.what.setText(f"{plural(len(plan.devices), 'device')}, {cells}")
+        waves = (
+            f" in {len(plan.waves)} waves, first {one_line(some_names(plan.waves[0]))}" if plan.waves else ""
+        )
+        self.what.setText(f"{plural(len(plan.devices), 'device')}{waves}, {cells}")
+        self.what.setToolTip("\n".join(map(one_line, wave_lines(plan.waves, plan.production))))
         self.counts.show_counts(count_outcomes(plan.cells), False)
         self.state.set_text(f"nothing was sent, {milliseconds(plan.took_ms)}")
         if not plan.devices:

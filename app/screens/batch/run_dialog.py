@@ -13,7 +13,8 @@ from app.widgets.banner import Notice
 from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
 from app.widgets.layouts import hbox
-from core.batch.models import Batch, Plan, Rollout, calls
+from core.batch.models import Batch, Plan, calls
+from core.batch.waves import wave_lines
 
 RUN = "run"
 MOST_LISTED = 6
@@ -31,12 +32,14 @@ def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Dialog:
     steps = [step for entry in batch.steps for step in calls(entry) if step.enabled]
     devices = plural(len(plan.devices), "device")
     title = f"Run “{one_line(batch.name)}” on {devices}?"
-    parallel = _rollout_words(batch.rollout) if len(plan.devices) > 1 else ""
+    parallel = f", {batch.rollout.parallel} devices at once" if len(plan.devices) > 1 else ""
     after = "stops" if batch.on_failure == "stop" else "goes on with the next step"
     words = f"{plural(len(steps), 'step')}{parallel}. A device {after} when a step fails."
     sheet = Dialog(window, title, words, width=520)
     if plan.production:
         sheet.add(_production(plan.production))
+    if plan.waves:
+        sheet.add(_waves(plan))
     sheet.add(_outcomes(plan))
     counts = count_outcomes(plan.cells)
     if counts.get("asks"):
@@ -52,13 +55,19 @@ def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Dialog:
     return sheet
 
 
-def _rollout_words(rollout: Rollout) -> str:
-    words = [f"{rollout.parallel} devices at once"]
-    if rollout.canary:
-        words.append(f"{plural(rollout.canary, 'device')} first")
-    if rollout.wave:
-        words.append(f"in waves of {rollout.wave}")
-    return "".join(f", {part}" for part in words)
+def _waves(plan: Plan) -> QWidget:
+    """Which devices begin when: each wave waits for the end of the one before."""
+    box = QWidget()
+    column = QVBoxLayout(box)
+    column.setContentsMargins(0, 4, 0, 4)
+    column.setSpacing(2)
+    lines = [one_line(line) for line in wave_lines(plan.waves, plan.production)]
+    for line in lines:
+        column.addWidget(Label(line, wrap=True))
+    column.addWidget(Label("A wave begins when the one before it has ended.", "meta", "text3"))
+    box.setAccessibleName("Waves")
+    box.setAccessibleDescription(". ".join(lines))
+    return box
 
 
 def _production(names: list[str]) -> QWidget:

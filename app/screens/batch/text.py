@@ -11,6 +11,7 @@ from app.text import plural
 from app.theme.state_looks import StateLook, plan_look
 from core.batch.models import Plan, PlannedCell
 from core.batch.templates import CLOSE, OPEN
+from core.batch.waves import wave_lines
 from core.models.tools import Effect, Tool
 from core.schema_forms.json_values import HIDDEN, shown
 
@@ -212,6 +213,7 @@ def plan_as_text(name: str, plan: Plan) -> str:
         of[cell.device].append(cell)
     lines = [
         f"Plan of {one_line(name)}: {plural(len(plan.devices), 'device')}, {head}. Nothing was sent.",
+        *wave_lines(plan.waves, plan.production, most=len(plan.waves)),
         "\t".join(["Device", *plan.steps, "Why not"]),
     ]
     for device, cells in of.items():

@@ -13,6 +13,7 @@ from app.screens.runs.held_cells import HeldCells
 from app.theme.state_looks import cell_look
 from app.widgets.labels import escaped_tooltip
 from core.batch.models import Cell, Run, RunSummary
+from core.batch.waves import in_waves
 
 _NOT_BEGUN = ("queued", "not_started", "done_before", "")
 LOOK_ROLE = int(Qt.ItemDataRole.UserRole) + 2
@@ -54,7 +55,7 @@ class CellsModel(MatrixModel[Cell]):
             self._chosen = ""
         self.beginResetModel()
         self.summary = run.summary
-        waves = run.batch.rollout.waves(run.summary.devices)
+        waves = in_waves(run.summary.devices, run.summary.waves or [len(run.summary.devices)])
         self.wave_count = len(waves)
         self._waves = {device: number for number, wave in enumerate(waves, 1) for device in wave}
         self._hold(held)

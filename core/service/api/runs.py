@@ -47,6 +47,7 @@ from core.batch.runs import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.batch.step_values import load_texts
 from core.batch.templates import compile_batch
+from core.batch.waves import Waves, in_waves, planned_waves
 from core.canonical_json import canonical_bytes
 from core.commands.request import CommandRequest
 from core.commands.results import Basis, CommandResult, Verdict
@@ -165,8 +166,9 @@ class LocalRuns(ClientApi, RunsApi):
                 "that were shown. Plan again."
             )
         given = self._inputs(batch, inputs or {})
+        waves = planned_waves(batch.rollout, present)
         self._check_steps(batch, given, present)
-        return await self._begin(batch, devices, "batch", said, request_id, given)
+        return await self._begin(batch, waves, "batch", said, request_id, given)
 
     def _check_steps(self, batch: Batch, given: Inputs, devices: list[Device]) -> None:
         """Check that the expressions and arguments of each step fit some device, before any step runs.
@@ -211,7 +213,7 @@ class LocalRuns(ClientApi, RunsApi):
         self._count(len(summary.devices) * len(flatten(before.batch.steps)))
         live = await service.runs.start(
             before.batch,
-            summary.devices,
+            in_waves(summary.devices, summary.waves or [len(summary.devices)]),
             client.actor,
             summary.kind,
             operator=client.operator,
@@ -315,12 +317,12 @@ class LocalRuns(ClientApi, RunsApi):
             self._service.dispatcher.refuse(request, error)
             raise
         batch = Batch(name=tool[:200], targets=f"name:{device}", steps=[step])
-        return await self._begin(batch, [device], "call", said, request_id)
+        return await self._begin(batch, ((device,),), "call", said, request_id)
 
     async def _begin(
         self,
         batch: Batch,
-        devices: list[str],
+        waves: Waves,
         kind: Literal["batch", "call"],
         said: str,
         request_id: str,
@@ -329,8 +331,9 @@ class LocalRuns(ClientApi, RunsApi):
         _check_said(said)
         client, runs = self._client, self._service.runs
         if not client.is_agent:
-            live = await runs.start(batch, devices, client.actor, kind, said, client.operator, inputs)
+            live = await runs.start(batch, waves, client.actor, kind, said, client.operator, inputs)
             return await self._reader.first_page(live.id)
+        devices = [device for wave in waves for device in wave]
         self._check_asks(batch, devices)
         requests = self._service.agent_requests
         async with requests.turns[client.actor]:
@@ -341,7 +344,7 @@ class LocalRuns(ClientApi, RunsApi):
             self._service.agents.spend(client.actor, len(devices) * len(flatten(batch.steps)))
             live = await runs.start(
                 batch,
-                devices,
+                waves,
                 client.actor,
                 kind,
                 said,

@@ -65,7 +65,9 @@ async def start_undo(service: Service, run: Run, actor: str, operator: str, dige
     calls = undo_calls(plan, run.batch)
     devices = list(dict.fromkeys(cell.device for cell in plan.calls))
     undoing = Undoing(number, calls.arguments)
-    return await service.runs.start(calls.batch, devices, actor, "undo", operator=operator, undoing=undoing)
+    return await service.runs.start(
+        calls.batch, (tuple(devices),), actor, "undo", operator=operator, undoing=undoing
+    )
 
 
 def _inverses_since(service: Service, seq: int) -> AsyncIterator[Entry]:

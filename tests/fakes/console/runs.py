@@ -25,6 +25,7 @@ from core.batch.models import (
 )
 from core.batch.run_compare import compare_runs
 from core.batch.undo_plan import plan_of
+from core.batch.waves import planned_waves
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.service.console import ResultPage, RunPage
 from core.service.envelope import Alternative, cell_envelope
@@ -50,7 +51,7 @@ class RunAnswers(DeviceAnswers):
             raise Refused("The targets are other devices by now.", ErrorCode.INVALID_ARGUMENTS)
         if not names:
             raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
-        return self.work.start(batch, names, "batch")
+        return self.work.start(batch, planned_waves(batch.rollout, self.matched(batch.targets)), "batch")
 
     def on_call(
         self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None, said: str
@@ -63,7 +64,7 @@ class RunAnswers(DeviceAnswers):
                 "steps": [{"id": "call", "tool": tool, "with": parameters, "timeout": timeout}],
             }
         )
-        return self.work.start(batch, [device], "call", said=said)
+        return self.work.start(batch, ((device,),), "call", said=said)
 
     async def on_wait_run(self, run: str, timeout: float) -> Run:
         return await self.work.wait(run, timeout)

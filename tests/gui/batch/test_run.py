@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from app.screens.targets import OpenRun
 from app.theme.theme import Theme
 from app.widgets.json_edit import JsonEdit
+from core.batch.models import Rollout
 from core.errors import ErrorCode, Refused
 from tests.fakes.batch_screen import batch_of, risky, sheet_of, words_in
 from tests.fakes.console import FakeConsole
@@ -43,8 +44,26 @@ async def test_production_is_named_before_a_run_and_enter_on_run_starts_it(
         assert focus is sheet.answer("run")
         QTest.keyClick(focus, Key.Key_Return)
         await seen(lambda: opened)
-        assert console.calls_of("start_run")[0]["expected_devices"] == ["build-lnx-03", "lab-lnx-01"]
+        assert console.calls_of("start_run")[0]["expected_devices"] == ["lab-lnx-01", "build-lnx-03"]
         assert isinstance(opened[0][1], OpenRun)
+
+
+async def test_the_waves_are_listed_before_a_run_with_production_last(theme: Theme, tmp_path: Path) -> None:
+    rollout = Rollout(canary="name:lab-lnx-02", wave=2)
+    batch = risky("name:build-lnx-03,lab-lnx-*").model_copy(update={"rollout": rollout})
+
+    async with open_frame(theme, tmp_path, FakeConsole()) as desk:
+        screen = await batch_of(desk, batch)
+        await seen(lambda: "waves, first lab-lnx-02" in screen.dock.what.text())
+        assert screen.dock.what.toolTip().splitlines()[0] == "Wave 1: lab-lnx-02"
+        QTest.keyClick(desk.window, Key.Key_Return, Mod.ControlModifier)
+        await seen(lambda: sheet_of(desk))
+        sheet = sheet_of(desk)
+        assert sheet is not None
+        waves = [line for line in words_in(sheet).splitlines() if line.startswith("Wave ")]
+        assert waves[0] == "Wave 1: lab-lnx-02"
+        assert "build-lnx-03 (production)" in waves[-1]
+        assert not any("production" in line for line in waves[:-1])
 
 
 async def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: Path) -> None:

@@ -79,7 +79,8 @@ async def test_the_matrix_shows_where_waves_begin_and_the_head_which_one_goes_on
     console = story()
     run = console.work.find(CLEAN)
     batch = run.batch.model_copy(update={"rollout": Rollout(canary=1, wave=4)})
-    console.work.add(run.model_copy(update={"batch": batch}))
+    summary = run.summary.model_copy(update={"waves": [1, 4, 2]})
+    console.work.add(run.model_copy(update={"batch": batch, "summary": summary}))
 
     async with open_frame(theme, tmp_path, console) as desk:
         screen = await runs_of(desk, OpenRun(CLEAN))

@@ -38,7 +38,7 @@ async def played(house: House, script: dict[tuple[str, str], str], **more: Any) 
     """A run on two devices that ended as the script says."""
     house.dispatcher.script |= script
     batch = Batch.model_validate({"name": "test", "steps": STEPS, **more})
-    run = await house.runs.start(batch, ["one", "two"], "operator:anna", "batch")
+    run = await house.runs.start(batch, (("one", "two"),), "operator:anna", "batch")
     async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     house.dispatcher.script.clear()
@@ -57,7 +57,7 @@ async def resumed(house: House, run: LiveRun) -> LiveRun:
     check_resumable(before, remainder)
     resumption = Resumption(run.id, remainder.carried)
     live = await house.runs.start(
-        before.batch, before.summary.devices, "operator:ben", "batch", resumption=resumption
+        before.batch, (tuple(before.summary.devices),), "operator:ben", "batch", resumption=resumption
     )
     async with asyncio.timeout(PATIENCE_S):
         await live.ended.wait()
@@ -100,7 +100,7 @@ async def test_of_two_who_resume_one_run_the_second_is_refused_and_runs_nothing(
     remainder = remainder_of(before)
     resumption = Resumption(run.id, remainder.carried)
     ask = [
-        house.runs.start(before.batch, ["one", "two"], "operator:ben", "batch", resumption=resumption)
+        house.runs.start(before.batch, (("one", "two"),), "operator:ben", "batch", resumption=resumption)
         for _ in range(2)
     ]
     first, second = await asyncio.gather(*ask, return_exceptions=True)

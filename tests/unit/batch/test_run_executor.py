@@ -16,8 +16,10 @@ from core.batch.models import Batch, CellState, Run, RunState, result_of
 from core.batch.run_executor import STARTS_AT_A_TIME
 from core.batch.run_history import rebuild_run
 from core.batch.runs import Inputs
+from core.batch.waves import planned_waves
 from core.errors import ErrorCode, Refused
 from tests.fakes.patience import PATIENCE_S
+from tests.fakes.policy_calls import a_device
 from tests.fakes.scripted_runs import House, open_house
 from tests.fakes.turns import Turns
 from tests.fakes.work import calls_counted
@@ -39,7 +41,8 @@ async def house() -> AsyncIterator[House]:
 
 async def start(house: House, steps: list[Any], devices: list[str] | None = None, **more: Any) -> LiveRun:
     batch = Batch.model_validate({"name": "test", "steps": steps, **more})
-    return await house.runs.start(batch, devices or ["one"], "operator:anna", "batch")
+    waves = planned_waves(batch.rollout, [a_device(name) for name in devices or ["one"]])
+    return await house.runs.start(batch, waves, "operator:anna", "batch")
 
 
 async def ended(run: LiveRun) -> LiveRun:
@@ -481,7 +484,7 @@ class TestExpressions:
         ]
         batch = Batch.model_validate({"name": "x", "steps": steps, "inputs": {"most": {"type": "integer"}}})
         inputs = Inputs({"most": 7}, {"most": 7})
-        await ended(await house.runs.start(batch, ["one"], "operator:anna", "batch", inputs=inputs))
+        await ended(await house.runs.start(batch, (("one",),), "operator:anna", "batch", inputs=inputs))
         assert house.dispatcher.orders[-1].parameters == {"text": "done!", "limit": 7}
 
     async def test_an_expectation_that_does_not_hold_fails_the_step_and_names_itself(self, house):
@@ -521,7 +524,7 @@ class TestExpressions:
         batch = Batch.model_validate(
             {"name": "x", "steps": [{"id": "a", "tool": "t", "with": {"t": "${{ x }}"}}]}
         )
-        await ended(await house.runs.start(batch, ["one"], "operator:anna", "call"))
+        await ended(await house.runs.start(batch, (("one",),), "operator:anna", "call"))
         assert house.dispatcher.orders[-1].parameters == {"t": "${{ x }}"}
 
     async def test_what_expressions_did_is_read_back_from_the_journal(self, house):
@@ -549,7 +552,7 @@ async def calls_for(devices: int, steps: int, **more: Any) -> float:
     )
     names = [f"d{number}" for number in range(devices)]
     with calls_counted() as calls:
-        run = await ended(await house.runs.start(batch, names, "operator:anna", "batch"))
+        run = await ended(await house.runs.start(batch, (tuple(names),), "operator:anna", "batch"))
     assert run.counts[DONE] == devices * steps
     await house.close()
     return calls.count / (devices * steps)

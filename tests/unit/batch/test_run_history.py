@@ -56,7 +56,7 @@ async def play(batch: Batch, devices: list[str], ends: list[str], cancel_at: int
     places = [(device, step.id) for device in devices for step in flatten(batch.steps)]
     script = {place: ends[at % len(ends)] for at, place in enumerate(places)}
     house.dispatcher.script = script
-    run = await house.runs.start(batch, devices, "operator:anna", "batch", "because")
+    run = await house.runs.start(batch, (tuple(devices),), "operator:anna", "batch", "because")
 
     def begins() -> None:
         if len(house.dispatcher.begun) == cancel_at:

@@ -32,7 +32,9 @@ def batch(steps: list[Any], **more: Any) -> Batch:
 
 
 async def start(house: House, steps: list[Any], devices: list[str] | None = None, **more: Any) -> LiveRun:
-    return await house.runs.start(batch(steps, **more), devices or ["one"], "operator:anna", "batch")
+    return await house.runs.start(
+        batch(steps, **more), (tuple(devices or ["one"]),), "operator:anna", "batch"
+    )
 
 
 async def ended(run: LiveRun) -> LiveRun:

@@ -112,7 +112,7 @@ async def test_a_run_that_is_cancelled_while_the_journal_writes_sends_nothing(ho
         steps: list[Any] = [{"id": "a", "tool": "shell_execute", "with": SHELL}]
         run = await runs.start(
             Batch.model_validate({"name": "b", "targets": f"name:{DEVICE}", "steps": steps}),
-            [DEVICE],
+            ((DEVICE,),),
             "operator:anna",
             "batch",
         )

@@ -44,6 +44,18 @@ async def played(service: Service, *steps: dict[str, Any], actor: str = "operato
     return await ended(service, await LocalConsole(service, actor).runs.start(batch_of(*steps, **more)))
 
 
+async def test_a_run_has_the_waves_of_its_plan_and_a_canary_that_is_nobody_starts_nothing(service: Service):
+    runs = LocalConsole(service, "operator:anna").runs
+    nobody = batch_of(LOOK, rollout={"canary": "tag:nobody"})
+    for asked in (runs.plan, runs.start):
+        with pytest.raises(BadInput, match="No device of this batch is its canary"):
+            await asked(nobody)
+    batch = batch_of(LOOK, rollout={"canary": "name:this-*"})
+    plan, run = await runs.plan(batch), await runs.start(batch)
+    assert (plan.devices, plan.waves) == (run.summary.devices, [])
+    assert (await ended(service, run)).summary.waves == []
+
+
 async def test_a_failed_run_is_resumed_at_its_failed_step_and_only_once(service: Service):
     console = LocalConsole(service, "operator:anna")
     run = await played(service, LOOK, FAILS)
