@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -22,11 +23,12 @@ from core.batch.result_groups import ResultGroup, group_results, in_words
 from core.cli.output import (
     Block,
     Facts,
+    Prose,
     Table,
     facts,
     moment,
     one_line,
-    shown_json,
+    span,
     state_cell,
     table,
     tool_cell,
@@ -59,7 +61,7 @@ def plan_json(name: str, plan: Plan) -> dict[str, Any]:
 
 def plan_text(name: str, plan: Plan) -> list[Block]:
     """A plan for people. Devices for which it says the same are one row."""
-    counts = ", ".join(f"{number} {LABELS[outcome]}" for outcome, number in _counts(plan.cells).items())
+    counts = ", ".join(f"{LABELS[outcome]} {number}" for outcome, number in _counts(plan.cells).items())
     head = f"Plan of {one_line(name)} on {plural(len(plan.devices), 'device')}: {counts}. Nothing was sent."
     rows: list[tuple[object, ...]] = []
     for step in plan.steps:
@@ -70,7 +72,7 @@ def plan_text(name: str, plan: Plan) -> list[Block]:
         rows += [
             (step, LABELS[outcome], _devices(names, plan), why) for (outcome, why), names in groups.items()
         ]
-    return [head, "", table(("STEP", "WOULD", "DEVICES", "BECAUSE"), rows)]
+    return [Prose(head), "", table(("STEP", "WOULD", "DEVICES", "BECAUSE"), rows)]
 
 
 def _devices(names: list[str], plan: Plan) -> str:
@@ -89,6 +91,7 @@ def _counts(cells: list[PlannedCell]) -> dict[str, int]:
 MOST_GROUPS = 8
 MOST_DIFFERENCES = 8
 _LONGEST_VALUE = 60
+_FATES = {UndoFate.UNDOES: "is undone", UndoFate.CANNOT: "stays", UndoFate.NOTHING: ""}
 _ANSWERS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied", None: "refused"}
 
 
@@ -158,7 +161,7 @@ def comparison_text(comparison: RunComparison) -> str:
     differ = [cell for cell in comparison.cells if not cell.equal]
     head = (
         f"{comparison.before} and {comparison.after}: {comparison.equal} of "
-        f"{plural(len(comparison.cells), 'cell')} are alike, {len(differ)} differ."
+        f"{plural(len(comparison.cells), 'cell')} are alike, {len(differ)} differ{'s' * (len(differ) == 1)}."
     )
     told = [head, *comparison.notes]
     for cell in differ:
@@ -177,10 +180,10 @@ def _side(side: CellSide | None) -> str:
         return "not in this run"
     words = [
         _coloured(side.state),
-        side.verdict if side.verdict else "",
-        side.error.value if side.error else "",
+        side.verdict.replace("_", " ") if side.verdict else "",
+        f"({side.error.value.replace('_', ' ')})" if side.error else "",
     ]
-    took = "" if side.duration_ms is None else f" in {side.duration_ms:.0f} ms"
+    took = "" if side.duration_ms is None else f" in {span(side.duration_ms / 1000)}"
     return " ".join(filter(None, words)) + took
 
 
@@ -198,10 +201,10 @@ def _change(difference: ValueDifference) -> str:
 
 
 def _value(value: Any) -> str:
-    return shorten_middle(one_line(shown_json(value)), _LONGEST_VALUE)
+    return shorten_middle(one_line(json.dumps(value, ensure_ascii=False)), _LONGEST_VALUE)
 
 
-def undo_text(plan: UndoPlan) -> list[str | Table]:
+def undo_text(plan: UndoPlan) -> list[Block]:
     """The calls of a run's undo as text."""
     told = [cell for cell in plan.cells if cell.fate is not UndoFate.NOTHING]
     rows = [
@@ -209,13 +212,13 @@ def undo_text(plan: UndoPlan) -> list[str | Table]:
             cell.device,
             cell.step,
             tool_cell(cell.tool),
-            cell.fate.value,
+            _FATES[cell.fate],
             _ANSWERS[cell.answer] if cell.fate is UndoFate.UNDOES else "",
             cell.why,
         )
         for cell in told
     ]
-    said = f"Undo of {plan.run}: {plan.summary}."
+    said = Prose(f"Undo of {plan.run}: {plan.summary}.")
     if not rows:
         return [said]
-    return [table(("DEVICE", "STEP", "TOOL", "FATE", "POLICY", "WHY"), rows), "", said]
+    return [table(("DEVICE", "STEP", "TOOL", "CHANGE", "POLICY", "WHY"), rows), "", said]

@@ -181,7 +181,7 @@ CASES = [
     Case("service stop"),
     refusal("audit verify"),
     wrong("service start --wait soon"),
-    Case("service start", first=_write_policy),
+    Case("service start --wait 120", first=_write_policy),
     Case("service status"),
     Case("service start"),
     # Operators, the policy.

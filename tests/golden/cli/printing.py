@@ -19,6 +19,7 @@ from unittest import mock
 from core.cli import answer as answers
 from core.cli import app, base
 from core.cli.answer import Answer
+from core.cli.output import Prose
 
 COLOURS = "xterm"
 NO_COLOURS = "dumb"
@@ -76,17 +77,19 @@ async def _whole(answer: Answer) -> Answer:
     """The answer with all that is read only for some readers, so that it can be printed for each."""
     value = await answer.value() if callable(answer.value) else answer.value
     text = await answer.text() if callable(answer.text) else answer.text
-    return dataclasses.replace(answer, value=value, text=[text] if isinstance(text, str) else list(text))
+    return dataclasses.replace(
+        answer, value=value, text=[text] if isinstance(text, str | Prose) else list(text)
+    )
 
 
 def ran(argv: list[str]) -> Ran:
-    """Run a command to its end as the program does; its answer is kept instead of printed."""
+    """Run a command to its end as the program does in a pipe; its answer is kept instead of printed."""
     given: list[Answer] = []
 
     async def keep(answer: Answer, _json_wanted: bool) -> None:
         given.append(await _whole(answer))
 
-    with _streams(80, NO_COLOURS) as (out, err), mock.patch.object(base, "print_answer", keep):
+    with _streams(None, NO_COLOURS) as (out, err), mock.patch.object(base, "print_answer", keep):
         code = app.run(argv)
     return Ran(out.leave(), err.leave(), given[0] if given else None, code)
 

@@ -2,7 +2,7 @@
 
 Only fields that are known to differ are replaced, each by its form, its place in a table or its name. What
 stands in columns keeps its width, so that a text is laid out as the real one is: an identifier of 26 letters
-becomes `request-1` and dots, 26 cells wide, and the digits of a time become zeros.
+becomes `request1~~~`, as wide, and the digits of a time become zeros.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.cli.answer import Answer
-from core.cli.output import Cell, Exact, Facts, Remark, Table
+from core.cli.output import Cell, Exact, Facts, Prose, Remark, Table
 
 # Devices on the machine that plays: what they offer depends on it.
 OF_THE_MACHINE = ("this-computer", "lab-2")
@@ -26,7 +26,8 @@ _NAMED = re.compile(
     r"|(?P<id>(?<![0-9A-Za-z])[0-9A-HJKMNP-TV-Z]{26}(?![0-9A-Za-z]))"
     r"|(?P<uuid>\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b)"
     r"|(?P<digest>\b[0-9a-f]{24,}\b)"
-    r"|(?P<base64>(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,}={0,2})"
+    r"|(?P<base64>(?<![A-Za-z0-9+/_-])(?!/tmp/)[A-Za-z0-9+/_-]{40,}={0,2})"
+    r"|(?P<file>(?<=-)[0-9a-f]{16}(?=\.\w+$))"
 )
 # Sentences with a measured or counted value in them.
 _SENTENCES = (
@@ -38,7 +39,7 @@ _SENTENCES = (
     (re.compile(r"(?m)^((?:\x1b\[2m)?Code +(?:\x1b\[0m)? +)[0-9a-f]{4} [0-9a-f]{4}$"), r"\g<1>0000 0000"),
     (re.compile(r"(?m)^((?:\x1b\[2m)?Expires in *(?:\x1b\[0m)? +)\d.*$"), r"\g<1>SPAN"),
     (re.compile(r"\bundo [0-9a-f]{8,}\b"), "undo UNDO"),
-    (re.compile(r"\b[\d,]+(?= entries\b)"), "N"),
+    (re.compile(r"\b[\d,]+(?= entries\b)|(?<=missing after )\d+|(?<=No entry matches, of )\d+"), "N"),
     (re.compile(r"(?<=[Ee]ntry )[\d,]+"), "N"),
     (re.compile(r"(?<=quarterdeck/journal\n)\d+(?=\n)"), "N"),
     (re.compile(r"(?<=\nspool )\d+(?=\n)"), "N"),
@@ -53,6 +54,7 @@ _FACTS = {
     "Process": "PID",
     "Code": "0000 0000",
     "Size": "SIZE",
+    "Over": "N entries",
     "Blobs": "N",
     "Entries": "N",
     "Checkpoints": "N",
@@ -96,7 +98,7 @@ class Names:
             return "PORT"
         if found not in self._numbers:
             self._counts[kind] = self._counts.get(kind, 0) + 1
-            self._numbers[found] = f"{kind}-{self._counts[kind]}".ljust(len(found), ".")
+            self._numbers[found] = f"{kind}{self._counts[kind]}".ljust(len(found), "~")
         return self._numbers[found]
 
     def json(self, value: Any, key: str = "") -> Any:
@@ -109,6 +111,8 @@ class Names:
             return {self.text(name): self.json(part, name) for name, part in value.items()}
         if isinstance(value, list):
             return [self.json(part, key) for part in value]
+        if key == "lost":
+            return "NUMBERS"
         if key == "owner" and str(value).isdigit():
             return "PID"
         if isinstance(value, str):
@@ -140,7 +144,7 @@ class Names:
             case Facts():
                 pairs = [(self.text(name), self._cell(cell, _FACTS.get(name))) for name, cell in block.pairs]
                 return Facts(tuple(pairs))
-            case Remark() | Exact():
+            case Prose() | Remark() | Exact():
                 return type(block)(self.text(block.text))
             case _:
                 return self.text(block)

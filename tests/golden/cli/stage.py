@@ -82,6 +82,9 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.home: Home = make_listening_home(folder / "home")
+        with self.home.settings.open("a") as settings:
+            # However slow the machine, no device is stale, which its history would show.
+            settings.write("heartbeat_s = 600\n")
         # Where our own device may write.
         self.root = folder / "root"
         self.root.mkdir()

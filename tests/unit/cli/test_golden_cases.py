@@ -49,4 +49,4 @@ def test_an_identifier_keeps_its_width_and_its_name() -> None:
     one, other = "a-01M8HS9XZY5SW7W0020V5MRPX0", "a-01M8HS9Y5B5D2BWBWQH1AH31C6"
     shown = names.text(f"{one} {other} {one}").split()
     assert [len(name) for name in shown] == [28, 28, 28]
-    assert [name.rstrip(".") for name in shown] == ["request-1", "request-2", "request-1"]
+    assert [name.rstrip("~") for name in shown] == ["request1", "request2", "request1"]
