@@ -8,11 +8,11 @@ import typer
 
 from core.cli.answer import Answer
 from core.cli.base import EVERYWHERE, command_set, examples, in_session
-from core.cli.output import Remark, claim_cell, state_cell, table, time_cell
+from core.cli.output import Cell, Prose, Remark, claim_cell, one_line, state_cell, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.environment import TOKEN_VARIABLE
-from core.errors import BadInput
+from core.errors import BadInput, first_fault
 from core.filter_language import SIGNS
 from core.policy.agent_models import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, targets_words
 from core.policy.models import Profile
@@ -66,14 +66,14 @@ def agents_list(context: typer.Context) -> None:
             for agent, tally in zip(agents, tallies, strict=True)
         ]
         rows = [_row(agent, tally) for agent, tally in zip(agents, tallies, strict=True)]
-        return Answer({"agents": told}, [table(_HEAD, rows)])
+        return Answer({"agents": told}, [table(_HEAD, rows)] if rows else "No agent yet.")
 
     in_session(context, work)
 
 
 _HEAD = [
-    *("Name", "State", "Program (says)", "Profile", "Targets", "A minute", "May wait"),
-    *("Open", "Asked", "Given", "Denied", "Added (UTC)"),
+    *("NAME", "STATE", "PROGRAM (SAYS)", "PROFILE", "TARGETS", "A MINUTE", "MAY WAIT"),
+    *("OPEN", "ASKED", "GIVEN", "DENIED", "ADDED (UTC)"),
 ]
 
 
@@ -83,7 +83,7 @@ def _row(agent: AgentState, tally: AgentTally) -> list[object]:
     standing.append("connected" if connections else "not connected")
     return [
         agent.name,
-        ", ".join(standing),
+        Cell(", ".join(standing), "yellow" if settings.paused else "green" if connections else "dim"),
         ", ".join(dict.fromkeys(claim_cell(one.program.words) for one in connections)),
         settings.profile.value,
         settings.targets or "every device",
@@ -109,8 +109,9 @@ def agents_show(
 
     async def work(session: Session) -> Answer:
         page = await session.console.agents.commands(name, limit=limit)
-        head = ["At (UTC)", "It says", "What its arguments do", "Device", "Tool", "Answer", "Outcome"]
-        return Answer(page, [table(head, [_command_row(command) for command in page.commands])])
+        head = ("TIME (UTC)", "IT SAYS", "EFFECT", "DEVICE", "TOOL", "ANSWER", "OUTCOME")
+        rows = [_command_row(command) for command in page.commands]
+        return Answer(page, [table(head, rows)] if rows else f"{one_line(name)} has asked for nothing yet.")
 
     in_session(context, work)
 
@@ -209,7 +210,7 @@ def agents_stop(context: typer.Context, name: NameArgument) -> None:
 
     async def work(session: Session) -> Answer:
         words = await session.console.agents.stop(name)
-        return Answer({"stopped": name, "note": words}, words)
+        return Answer({"stopped": name, "message": words}, Prose(words))
 
     in_session(context, work)
 
@@ -248,4 +249,4 @@ def _changed(
     try:
         return AgentSettings.model_validate({**settings.model_dump(), **changed})
     except ValueError as error:
-        raise BadInput(sentences(f"--targets: {error}")) from error
+        raise BadInput(sentences(f"--{first_fault(error)}")) from error

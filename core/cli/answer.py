@@ -20,12 +20,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from core.cli.output import Block, as_json, envelope_json, note, print_error, say, show
+from core.cli.output import Block, Prose, as_json, envelope_json, note, print_error, say, show
 from core.errors import ErrorInfo
 from core.service import exit_codes
 from core.service.envelope import Envelope
 
-Text = str | Iterable[Block]
+Text = str | Prose | Iterable[Block]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ async def print_answer(answer: Answer, json_wanted: bool) -> None:
         say(as_json(await answer.value() if callable(answer.value) else answer.value))
         return
     text = await answer.text() if callable(answer.text) else answer.text
-    for block in [text] if isinstance(text, str) else text:
+    for block in [text] if isinstance(text, str | Prose) else text:
         show(block)
     if answer.error is not None:
         print_error(answer.error, json_wanted=False)

@@ -13,12 +13,26 @@ from typing import Annotated, Literal
 
 import typer
 
-from core.approvals.models import Approval, ApprovalState
+from core.approvals.models import Approval
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.cli.answer import Answer
 from core.cli.asking import card_of, of_words
 from core.cli.base import EVERYWHERE, command_set, examples, in_session
-from core.cli.output import Block, facts, lines, moment, note, one_line, table, time_cell, tool_cell
+from core.cli.output import (
+    Block,
+    Cell,
+    facts,
+    lines,
+    moment,
+    note,
+    note_blocks,
+    one_line,
+    span,
+    state_cell,
+    table,
+    time_cell,
+    tool_cell,
+)
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, checked, sign_change, signs, unlock
@@ -45,7 +59,7 @@ async def list_waiting(session: Session) -> Answer:
             one.request.device,
             tool_cell(one.request.tool_name),
             one.actor,
-            f"{one.remaining_s:.0f} s",
+            span(round(one.remaining_s)),
             one.decision.summary,
         )
         for one in found
@@ -135,7 +149,7 @@ async def answer(
     """
     console = session.console
     approval = await console.approvals.get(wanted)
-    note(await card_of(session, approval))
+    note_blocks(await card_of(session, approval))
     check_shown(approval.request)
     if digest is not None and digest != approval.request.digest:
         raise Refused(
@@ -147,15 +161,16 @@ async def answer(
     statement = key.sign(statement_for(approval, verdict, key.name, reason))
     signed = None
     if terms is not None:
-        note("To be granted with it:\n" + "\n".join(f"  {one_line(line)}" for line in scope_words(terms)))
+        note("To be granted with it:\n" + "\n".join(f"  {one_line(line)}" for line in _scope_words(terms)))
         signed = key.sign_grant(terms)
     decided = await console.approvals.decide(statement, signed)
-    word = "Approved" if decided.state is ApprovalState.APPROVED else decided.state.value.capitalize()
     shown = [
-        (word, decided.id),
+        ("Request", decided.id),
+        ("State", state_cell(decided.state)),
         ("Device", decided.request.device),
         ("Tool", decided.request.tool_name),
-        ("By", decided.decided_by or " and ".join(decided.approved_by)),
+        # Where several approve, the line below names them.
+        ("By", decided.decided_by if decided.approvers == 1 or not decided.approved_by else ""),
         ("Approvals", of_words(decided)),
         ("Grant", terms.id if terms else ""),
         ("Run", decided.run or ""),
@@ -185,7 +200,8 @@ async def grants(session: Session, everything: bool) -> Answer:
 def _grants_text(found: list[Grant]) -> Iterator[Block]:
     for one in found:
         uses = f"{one.used} of {one.terms.uses}" if one.terms.uses else str(one.used)
-        state = f"revoked by {one.revoked_by}" if one.revoked_at else "over" if one.over else "holds"
+        words = f"revoked by {one.revoked_by}" if one.revoked_at else "over" if one.over else "holds"
+        state = Cell(words, "dim" if one.over or one.revoked_at else "green")
         yield facts(
             [
                 ("Grant", one.terms.id),
@@ -195,7 +211,13 @@ def _grants_text(found: list[Grant]) -> Iterator[Block]:
                 ("Last used", moment(one.last_used_at) or "never"),
             ]
         )
-        yield "\n".join(f"  {lines(line)}" for line in one.words) + "\n"
+        yield "\n".join(f"  {lines(line)}" for line in _scope_words(one.terms)) + "\n"
+
+
+def _scope_words(terms: GrantTerms) -> list[str]:
+    """The scope of a grant, with its end as every time that is printed."""
+    ends = datetime.fromisoformat(terms.expires).astimezone(UTC)
+    return scope_words(terms, moment(ends.isoformat()))
 
 
 async def revoke(session: Session, wanted: str) -> Answer:
@@ -210,7 +232,7 @@ async def operators(session: Session) -> Answer:
     rows = [
         (
             one.name,
-            one.fingerprint,
+            f"…{one.fingerprint}",
             "yes" if one.has_passphrase else "no",
             time_cell(one.registered_at),
         )

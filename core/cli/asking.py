@@ -9,10 +9,16 @@ from core.approvals.models import Approval, ApprovalState
 from core.canonical_json import canonical_bytes
 from core.cli.output import (
     SCOPE_NAMES,
+    Block,
+    Prose,
     facts,
     note,
+    note_blocks,
     print_error,
     shown_json,
+    size_words,
+    span,
+    state_cell,
 )
 from core.cli.prompt import TerminalClosed, ask_line
 from core.cli.session import Session
@@ -37,7 +43,7 @@ async def ask_here(session: Session, approval_id: str, unlocking: KeySource) -> 
     approval = await session.console.approvals.hold(approval_id, True)
     if approval.state is not ApprovalState.WAITING:
         return
-    note(await card_of(session, approval))
+    note_blocks(await card_of(session, approval))
     check_shown(approval.request)
     owner = TaskGroupOwner("terminal")
     asking = owner.spawn("ask", _ask(session, approval, unlocking))
@@ -99,7 +105,7 @@ async def scope_of_request(session: Session, approval: Approval) -> ToolScope | 
         return None
 
 
-async def card_of(session: Session, approval: Approval) -> str:
+async def card_of(session: Session, approval: Approval) -> list[Block]:
     """The card of a request, with what its device says of it now."""
     closes = ""
     if approval.request.tool_name == CLOSE_APPLICATION and approval.state is ApprovalState.WAITING:
@@ -111,13 +117,14 @@ async def card_of(session: Session, approval: Approval) -> str:
     return card(approval, await scope_of_request(session, approval), closes)
 
 
-def card(approval: Approval, scope: ToolScope | None = None, closes: str = "") -> str:
+def card(approval: Approval, scope: ToolScope | None = None, closes: str = "") -> list[Block]:
     """A request as the operator must see it: everything that would be sent, and why approval is needed.
 
     `scope` is that of its tool: what it needs and reaches, as far as it is known. `closes`: the program that
     it would close.
     """
     request, decision = approval.request, approval.decision
+    is_waiting = approval.state is ApprovalState.WAITING
     risk = f"{decision.risk.value}, effect {decision.effect.value}"
     head = facts(
         [
@@ -132,10 +139,10 @@ def card(approval: Approval, scope: ToolScope | None = None, closes: str = "") -
             *[("Would", f"{one.text} ({one.risk.value})") for one in decision.findings],
             *[("Asks because", f"{one.text} [{one.origin}]") for one in decision.reasons],
             ("Undo", decision.undo),
-            *[(name, f"{fact.value} [{fact.source.value}]") for name, fact in _reach(scope)],
+            *_reach(scope),
             ("They say", approval.said),
-            ("Expires in", f"{approval.remaining_s:.0f} s"),
-            ("State", approval.state.value),
+            ("Expires in", span(round(approval.remaining_s)) if is_waiting else ""),
+            ("State", state_cell(approval.state)),
             ("Decided by", approval.decided_by or ""),
             ("Reason", approval.reason),
             ("Approvals", of_words(approval)),
@@ -146,7 +153,8 @@ def card(approval: Approval, scope: ToolScope | None = None, closes: str = "") -
     size = len(canonical_bytes(request.parameters))
     title = styled("Arguments, complete", "bold")
     arguments = shown_json(readable(request.parameters))
-    return f"{head}\n{title} ({size} bytes):\n{arguments}{_masked(request.parameters)}"
+    masked = _masked(request.parameters)
+    return [head, f"{title} ({size_words(size)}):", arguments, *([Prose(masked)] if masked else [])]
 
 
 def _masked(parameters: dict[str, Any]) -> str:
@@ -156,15 +164,24 @@ def _masked(parameters: dict[str, Any]) -> str:
         return ""
     secrets = "1 secret" if len(commitments) == 1 else f"{len(commitments)} secrets"
     return (
-        f"\n{styled('Masked', 'bold')}: {secrets}, sent and not shown; the risk is that of what is sent "
+        f"{styled('Masked', 'bold')}: {secrets}, sent and not shown; the risk is that of what is sent "
         f"(commitment {', '.join(commitments)})"
     )
 
 
-def _reach(scope: ToolScope | None) -> list[tuple[str, Fact[str]]]:
+def _reach(scope: ToolScope | None) -> list[tuple[str, str]]:
+    """What the tool needs and reaches; the parts that are none, and those not known, share a line."""
     if scope is None:
         return []
-    return [(name, getattr(scope, key)) for key, name in SCOPE_NAMES.items() if key != "repair"]
+    alone: list[tuple[str, str]] = []
+    alike: dict[tuple[str, str], list[str]] = {}
+    for key, name in SCOPE_NAMES.items():
+        fact: Fact[str] = getattr(scope, key)
+        if fact.value in ("none", "not known") and key != "repair":
+            alike.setdefault((fact.value.capitalize(), fact.source.value), []).append(name)
+        elif key != "repair":
+            alone.append((name, f"{fact.value} [{fact.source.value}]"))
+    return [*alone, *((said, f"{', '.join(names)} [{source}]") for (said, source), names in alike.items())]
 
 
 def of_words(approval: Approval) -> str:

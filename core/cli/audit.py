@@ -14,7 +14,7 @@ from core.broken_text import fault_words
 from core.cli import entries
 from core.cli.answer import Answer
 from core.cli.base import EVERYWHERE, command_set, examples, finish, in_session
-from core.cli.output import Block, error_json, facts
+from core.cli.output import Block, Prose, error_json, facts, span
 from core.cli.session import actor
 from core.cli.signing import KeySource, note_difference, sign_as, signs, unlock_one_of
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, JournalError, ServiceError
@@ -159,11 +159,11 @@ def _words(report: dict[str, object], good: bool) -> Iterator[Block]:
     yield facts(
         [
             ("First bad entry", "" if first_bad is None else first_bad),
-            ("Entries", entries),
+            ("Entries", "" if good else entries),
             ("Blobs", f"{report['blobs']:,}"),
             ("Checkpoints", f"{report['checkpoints']:,}"),
             ("Root", report["root"]),
-            ("Took", f"{report['took_s']} s"),
+            ("Took", span(float(str(report["took_s"])))),
         ]
     )
     if good:
@@ -188,8 +188,8 @@ async def accept_loss(home: Home, unlocking: KeySource) -> Answer:
         signed = await sign_as(key, wish.proposal)
         seq = await asyncio.to_thread(accepted_loss.accept, home, wish, signed)
     return Answer(
-        {"accepted": seq, "lost": [wish.loss.left.size + 1, wish.loss.known.size]},
-        f"{wish.loss.words}. Entry {seq:,} says that {key.name} accepted it; the home opens again.",
+        {"seq": seq, "lost": [wish.loss.left.size + 1, wish.loss.known.size]},
+        Prose(f"{wish.loss.words}. Entry {seq:,} says that {key.name} accepted it; the home opens again."),
     )
 
 

@@ -13,7 +13,7 @@ import typer
 from core.approvals.operator_keys import SHORTEST_PASSPHRASE
 from core.cli.answer import Answer
 from core.cli.base import CommonOptions, command_set, end_on_signals, examples, finish, in_session
-from core.cli.output import Block, facts, lines, note
+from core.cli.output import Block, Prose, facts, lines, moment, note, size_words
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session, actor
 from core.cli.signing import KeySource, checked
@@ -22,7 +22,7 @@ from core.errors import BadInput, QuarterdeckError
 from core.home import Home
 from core.service.console import BackupKey, BackupMade, Console, WorkProgressed
 from core.tasks import TaskGroupOwner
-from core.text import sentences
+from core.text import plural, sentences
 
 if TYPE_CHECKING:
     from core.service.backup.restoring import Restored
@@ -83,7 +83,7 @@ def restore(
     given: CommonOptions = context.obj
     restored = asyncio.run(_restored(given.home, _absolute(file), passphrase_file))
     description = restored.description.model_dump(mode="json", exclude={"salt", "kdf", "cipher", "sums"})
-    value = {"home": str(given.home.path), "entry": restored.entry, "backup": description}
+    value = {"home": str(given.home.path), "seq": restored.entry, "backup": description}
     finish(context, Answer(value, _restored_words(given.home, restored)))
 
 
@@ -147,16 +147,18 @@ def _made_text(made: BackupMade) -> list[Block]:
         [
             ("Backup", made.path),
             ("Files", f"{made.files:,}"),
-            ("Size", f"{made.size / 1e6:,.1f} MB"),
-            ("Journal", f"{made.entries:,} entries"),
+            ("Size", size_words(made.size)),
+            ("Journal", plural(made.entries, "entry", "entries")),
             ("Left out", ", ".join(made.left_out)),
         ]
     )
     return [
         told,
-        "\nThe keys in it are encrypted: without the passphrase it cannot be restored. The journal"
-        " and its pictures are not: keep the file as you keep the home.\nTo try it: quarterdeck --home NEW"
-        " restore FILE.",
+        Prose(
+            "\nThe keys in it are encrypted: without the passphrase it cannot be restored. The journal"
+            " and its pictures are not: keep the file as you keep the home.\nTo try it:"
+            " quarterdeck --home NEW restore FILE."
+        ),
     ]
 
 
@@ -180,12 +182,11 @@ async def _restored(home: Home, path: Path, passphrase_file: Path | None) -> Res
             line.close()
 
 
-def _restored_words(home: Home, restored: Restored) -> str:
+def _restored_words(home: Home, restored: Restored) -> Prose:
     backup = restored.description
-    when = backup.made_at[:19].replace("T", " ")
-    return lines(
-        f"{home.path} is restored from the backup of {when} UTC, up to entry {backup.entries:,} of its"
-        f" journal, which verifies. Entry {restored.entry:,} says so.\n\n"
+    words = (
+        f"{home.path} is restored from the backup of {moment(backup.made_at)}, up to entry"
+        f" {backup.entries:,} of its journal, which verifies. Entry {restored.entry:,} says so.\n\n"
         "Never start the home again that the backup was taken of: both have the same keys, so that devices"
         " and agents cannot tell them apart, and their journals would differ after entry"
         f" {backup.entries:,}. Where it still runs, stop it (quarterdeck --home OLD service stop) before this"
@@ -193,6 +194,7 @@ def _restored_words(home: Home, restored: Restored) -> str:
         "What was approved, revoked, paused or stopped after that entry is not known here: look at operators,"
         " grants, agents and devices before work goes on."
     )
+    return Prose(lines(words))
 
 
 class _ProgressLine:

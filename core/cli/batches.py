@@ -9,7 +9,7 @@ import typer
 from core.batch.batch_file import batch_to_yaml
 from core.cli.answer import Answer
 from core.cli.base import command_set, examples, in_session
-from core.cli.output import Block, Remark, lines, one_line, table, time_cell
+from core.cli.output import lines, one_line, size_words, table, time_cell
 from core.cli.session import Session
 
 commands = command_set()
@@ -29,15 +29,14 @@ def list_batches(context: typer.Context) -> None:
             (
                 one.name,
                 "cannot be read" if one.steps is None else one.steps,
-                f"{one.size_bytes:,}",
+                size_words(one.size_bytes),
                 time_cell(one.changed_at),
             )
             for one in found
         ]
-        text: list[Block] = [table(("NAME", "STEPS", "BYTES", "CHANGED (UTC)"), rows)]
-        if not found:
-            text.append(Remark("No batch is saved: save one in the window, or by `do --save NAME`."))
-        return Answer({"batches": found}, text)
+        none = "No batch is saved: save one in the window, or by `do --save NAME`."
+        head = ("NAME", "STEPS", "SIZE", "CHANGED (UTC)")
+        return Answer({"batches": found}, [table(head, rows)] if found else none)
 
     in_session(context, work)
 

@@ -52,7 +52,7 @@ def _certificates_text(found: Certificates) -> Iterator[Block]:
         ("Valid until", _day(found.next_until)),
     ]
     yield facts(shown)
-    if found.devices:
+    if found.devices and found.present:
         yield ""
         rows = [(row.device, *_accepts(row, found)) for row in found.devices]
         yield table(("DEVICE", "ACCEPTS", "WHY NOT THE NEXT"), rows)

@@ -150,7 +150,7 @@ def _as_json(tool: Tool, change: ContractChange) -> dict[str, Any]:
         "changed": change.changed if tool.changed else [],
         "difference": difference(change) if tool.changed else [],
         "facts": _facts(tool, change),
-        "contract": tool.contract.digest,
+        "digest": tool.contract.digest,
     }
 
 

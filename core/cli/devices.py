@@ -14,6 +14,7 @@ from core.cli.base import command_set, examples, in_session
 from core.cli.output import (
     MOST_REASON,
     Block,
+    Prose,
     claim_cell,
     facts,
     moment,
@@ -26,12 +27,14 @@ from core.cli.output import (
 from core.cli.prompt import is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
+from core.cli.terminal import styled
 from core.errors import BadInput, ErrorCode
 from core.fleet.advertised import advertised, check_host
 from core.fleet.models import CheckState, DeviceDetails, DeviceSettings, Pairing
 from core.models.devices import Device
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
+from core.text import plural
 
 
 async def list_devices(session: Session) -> Answer:
@@ -72,7 +75,7 @@ async def make_pairing(
     if line is not None:
         signed = await sign_change(session, unlocking, wish, line)
         device = await session.console.devices.pair_listening(name, line, settings, signed)
-        answer = _changed(device, "Paired; this console dials it from now on")
+        answer = _changed(device, f"{name} is paired; this console dials it from now on.")
     else:
         signed = await sign_change(session, unlocking, wish)
         pairing = await session.console.devices.pair(name, settings, signed)
@@ -134,17 +137,21 @@ def _details_text(found: DeviceDetails) -> Iterator[Block]:
             ("Roots", ", ".join(device.roots)),
             ("Clock", _clock(device)),
             ("Tools", device.tool_count),
-            ("Refused", device.refused or ""),
+            ("Refused", plural(device.refused, "attempt") if device.refused else ""),
         ]
     )
     if device.unavailable:
         yield ""
-        missing = [(claim_cell(row.tool), row.reason, row.how_to_fix) for row in device.unavailable]
-        yield table(("NOT OFFERED", "WHY", "HOW TO GET IT"), missing)
+        yield styled("Not offered", "bold")
+        together: dict[tuple[str, str], list[str]] = {}
+        for row in device.unavailable:
+            together.setdefault((row.reason, row.how_to_fix), []).append(claim_cell(row.tool))
+        for (reason, how_to_fix), tools in together.items():
+            yield facts([("  Tools", ", ".join(tools)), ("  Why", reason), ("  To get", how_to_fix)])
     if found.history:
         yield ""
         yield table(
-            ("WHEN (UTC)", "HEALTH", "WHY"),
+            ("TIME (UTC)", "HEALTH", "WHY"),
             [(time_cell(h.at), state_cell(h.health), h.reason) for h in found.history],
         )
     if found.refusals:
@@ -156,7 +163,7 @@ def _details_text(found: DeviceDetails) -> Iterator[Block]:
 async def change(session: Session, name: str, settings: DeviceSettings, unlocking: KeySource) -> Answer:
     """Change the given settings of a device."""
     signed = await sign_change(session, unlocking, device_change(name, settings))
-    return _changed(await session.console.devices.update(name, settings, signed), "Changed")
+    return _changed(await session.console.devices.update(name, settings, signed), f"{name} is changed.")
 
 
 async def accept(session: Session, name: str, unlocking: KeySource) -> Answer:
@@ -166,30 +173,30 @@ async def accept(session: Session, name: str, unlocking: KeySource) -> Answer:
         raise BadInput(f"No other machine shows the pairing of {name} now.", ErrorCode.NOT_FOUND)
     signed = await sign_change(session, unlocking, machine_change(name, other))
     device = await session.console.devices.accept_machine(name, other.identity, signed)
-    return _changed(device, "Accepted; it is let in when it dials in again")
+    return _changed(device, f"{other.words} is accepted as {name}; it is let in when it dials in again.")
 
 
 async def revoke(session: Session, name: str) -> Answer:
     """Revoke a device."""
-    return _changed(await session.console.devices.revoke(name), "Revoked")
+    return _changed(await session.console.devices.revoke(name), f"{name} is revoked.")
 
 
 async def forget(session: Session, name: str) -> Answer:
     """Forget a device."""
     await session.console.devices.forget(name)
-    return Answer({"forgotten": name}, f"Forgotten: {one_line(name)}.")
+    return Answer({"forgotten": name}, f"{one_line(name)} is forgotten.")
 
 
 async def reconnect(session: Session, name: str) -> Answer:
     """Dial a device now, or list its tools again."""
-    return _changed(await session.console.devices.reconnect(name), "Asked")
+    return _changed(await session.console.devices.reconnect(name), f"{name} is asked again for its tools.")
 
 
 async def doctor(session: Session, name: str) -> Answer:
     """Run every check; the exit code says whether one failed."""
     checks = await session.console.devices.diagnose(name)
     rows = [(one.name, state_cell(one.state), one.found) for one in checks]
-    advice = [f"\n{one.name}: {one_line(one.next)}" for one in checks if one.next]
+    advice = [Prose(f"\n{one.name}: {one_line(one.next)}") for one in checks if one.next]
     wrong = any(one.state is CheckState.FAILED for one in checks)
     return Answer(
         {"checks": checks},
@@ -220,20 +227,20 @@ async def listen(session: Session, address: str | None, unlocking: KeySource) ->
         ("Certificate", found.fingerprint),
         ("Problem", found.problem),
         ("Warning", found.warning),
-        ("Refused", found.refused),
+        ("Refused", plural(found.refused, "attempt") if found.refused else ""),
     ]
     return Answer(found, [facts(shown)])
 
 
-def _changed(device: Device, word: str) -> Answer:
+def _changed(device: Device, words: str) -> Answer:
     shown = [
-        (word, device.name),
+        ("Device", device.name),
         ("Health", state_cell(device.health)),
         ("Why", device.reason),
         ("Tags", " ".join(device.tags)),
         ("Production", "yes" if device.production else "no"),
     ]
-    return Answer(device, [facts(shown)])
+    return Answer(device, [Prose(one_line(words)), "", facts(shown)])
 
 
 def _machine(device: Device) -> str:

@@ -25,6 +25,7 @@ from core.errors import ErrorCode, ErrorInfo
 from core.service import exit_codes
 from core.service.console import EntryPage, Proof
 from core.service.proof_check import VERIFY_ALL, Finding, check_proof, steps_of
+from core.text import plural
 
 
 async def find(session: Session, query: str, limit: int, before: int | None) -> Answer:
@@ -34,6 +35,10 @@ async def find(session: Session, query: str, limit: int, before: int | None) -> 
 
 
 def _page_text(page: EntryPage) -> Iterator[Block]:
+    some = "" if page.total_exact else "at least "
+    if not page.entries:
+        yield f"No entry matches, of {some}{page.total:,}."
+        return
     rows = [
         (
             one.seq,
@@ -46,9 +51,8 @@ def _page_text(page: EntryPage) -> Iterator[Block]:
         )
         for one in page.entries
     ]
-    yield table(("SEQ", "TIME (UTC)", "WHAT", "WHO", "DEVICE", "TOOL", "HOW"), rows)
-    some = "" if page.total_exact else "at least "
-    yield f"\n{len(page.entries)} of {some}{page.total} entries."
+    yield table(("SEQ", "TIME (UTC)", "KIND", "ACTOR", "DEVICE", "TOOL", "OUTCOME"), rows)
+    yield f"\n{len(page.entries)} of {some}{plural(page.total, 'entry', 'entries')}."
     if page.more:
         yield f"For older ones: --before {page.entries[-1].seq}"
 
@@ -85,14 +89,19 @@ def _journal_key(session: Session) -> str:
     return load_public_key(session.home.keys / "journal.pub").public_bytes_raw().hex()
 
 
+def _numbers(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
 def _proof_text(proof: Proof, finding: Finding) -> list[Block]:
     """The path from the entry's hash to the signed root, and the outcome of the check."""
     head = facts(
         [
             ("Proof", f"{'holds' if finding.ok else 'does not hold'}: {finding.words}"),
             ("Entry's hash", proof.leaf),
-            *[(f"with {one.first} to {one.last}", f"{one.digest} ({one.side})") for one in steps_of(proof)],
-            ("Root", f"{proof.root} over {proof.size:,} entries"),
+            *[(f"{_numbers(one.first, one.last)} {one.side}", one.digest) for one in steps_of(proof)],
+            ("Root", proof.root),
+            ("Over", plural(proof.size, "entry", "entries")),
         ]
     )
     signed = lines(proof.checkpoint).rstrip()

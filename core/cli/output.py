@@ -17,11 +17,21 @@ from typing import Any, TextIO
 
 from pydantic import BaseModel
 
-from core.cli.terminal import STATE_STYLES, Terminal, can_encode, fold, styled, terminal_of, width
+from core.cli.terminal import (
+    STATE_STYLES,
+    Terminal,
+    can_encode,
+    fold,
+    fold_prose,
+    longest_piece,
+    styled,
+    terminal_of,
+    width,
+)
 from core.commands.results import CommandResult
 from core.errors import ErrorInfo
 from core.service.envelope import Envelope, envelope_error
-from core.text import escape_hidden, escape_right_to_left, sentences, shorten_middle
+from core.text import escape_hidden, escape_right_to_left, plural, sentences, shorten_middle
 
 GAP = "  "
 MOST_REASON = 160
@@ -46,7 +56,7 @@ class AnswerLost(Exception):
     """The answer could not be written, for example because the disk is full."""
 
 
-def say(block: str | Table | Facts = "") -> None:
+def say(block: str | Prose | Table | Facts = "") -> None:
     """Print a block on standard output; after its reader has closed the pipe (`| head`), print nothing.
 
     Raises:
@@ -79,14 +89,20 @@ def print_text(text: str) -> None:
         raise AnswerLost(f"The answer could not be written: {error.strerror}.") from error
 
 
-def note(block: str | Table | Facts) -> None:
+def note(block: str | Prose | Table | Facts) -> None:
     """Print a remark on standard error: it is not part of the answer, and a failed write is ignored."""
     terminal = terminal_of(sys.stderr)
-    text = block if isinstance(block, str) else block.folded(terminal)
+    text = (Prose(block) if isinstance(block, str) else block).folded(terminal)
     try:
         print(terminal.shown(text), file=sys.stderr, flush=True)
     except OSError:
         leave(sys.stderr)
+
+
+def note_blocks(blocks: Iterable[Block]) -> None:
+    """Print the blocks of a text on standard error."""
+    for block in blocks:
+        note(block.text if isinstance(block, Remark | Exact) else block)
 
 
 def leave(stream: TextIO) -> None:
@@ -166,6 +182,20 @@ def state_cell(state: StrEnum, words: str = "") -> Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Prose:
+    """Sentences, which fold at their spaces; a string is printed as it is."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def folded(self, terminal: Terminal) -> str:
+        """The sentences as wide as the terminal."""
+        return fold_prose(self.text, terminal.columns)
+
+
+@dataclass(frozen=True, slots=True)
 class Remark:
     """A remark that accompanies an answer's text: it goes to standard error."""
 
@@ -193,37 +223,67 @@ class Table:
         """The table as wide as the terminal: long cells fold in their column.
 
         The first column names the row and does not fold, so that a line that begins with a space continues
-        the row above it. Where the columns would be too narrow to read, each row is a block of facts.
+        the row above it. Where the columns would be too narrow to read, each row is a block of facts. On a
+        terminal, a column without any value is left out.
         """
         cells = [[Cell(terminal.letters(cell.text), cell.style) for cell in row] for row in self.rows]
-        natural = [
-            max(width(name), *(width(row[place].text) for row in cells), 0)
-            for place, name in enumerate(self.head)
+        kept = [
+            place
+            for place in range(len(self.head))
+            if terminal.columns is None or not (place and cells) or any(row[place].text for row in cells)
         ]
-        widths = _narrowed(natural, terminal.columns)
+        names = [self.head[place] for place in kept]
+        cells = [[row[place] for place in kept] for row in cells]
+        widths = _narrowed(names, cells, terminal.columns)
         if widths is None and not cells:
-            return styled("\n".join(fold(GAP.join(self.head), terminal.columns or 0)), "bold")
+            return styled("\n".join(fold(GAP.join(names), terminal.columns or 0)), "bold")
+        if widths is None and not any(names):
+            pairs = ((first.text, GAP.join(cell.text for cell in rest)) for first, *rest in cells)
+            return facts(pairs).folded(terminal)
         if widths is None:
-            return "\n\n".join(facts(zip(self.head, row, strict=True)).folded(terminal) for row in cells)
-        head = [styled(_row([Cell(name) for name in self.head], widths), "bold")] if any(self.head) else []
+            labels = list(map(_label, names))
+            return "\n\n".join(facts(zip(labels, row, strict=True)).folded(terminal) for row in cells)
+        head = [styled(_row([Cell(name) for name in names], widths), "bold")] if any(names) else []
         return "\n".join([*head, *(_row(row, widths) for row in cells)])
 
 
-# Cells of a column below which its words are broken too often to be read.
+def _label(heading: str) -> str:
+    """A heading as the name of a fact: `ASKED BY` as `Asked by`; abbreviations stay."""
+    first, *others = heading.split(" ")
+    kept = first if first in ("ID", "URL") else first.capitalize()
+    return " ".join([kept, *(word if word.startswith("(") else word.lower() for word in others)])
+
+
+# Cells of a column below which it is hard to read: of names and numbers, and of sentences.
 _NARROWEST_COLUMN = 10
+_NARROWEST_SENTENCES = 20
+_SENTENCES = 40
+# A longer word is broken rather than that its column takes the room of the others.
+_LONGEST_PIECE = 24
 
 
-def _narrowed(natural: list[int], columns: int | None) -> list[int] | None:
+def _narrowed(names: Sequence[str], rows: Sequence[Sequence[Cell]], columns: int | None) -> list[int] | None:
     """The widths of columns that fit: wide ones give, the first one does not; None if they cannot fit."""
+    texts = [[name, *(row[place].text for row in rows)] for place, name in enumerate(names)]
+    natural = [max(map(width, column)) for column in texts]
     if columns is None or sum(natural) + len(GAP) * (len(natural) - 1) <= columns:
         return natural
     first, *others = natural
     left = columns - first - len(GAP) * len(others)
-    if left < sum(min(wide, _NARROWEST_COLUMN) for wide in others):
+    least = [_least(column, wide) for column, wide in zip(texts[1:], others, strict=True)]
+    if left < sum(least):
         return None
     # The widest columns are cut to one width, the largest with which all fit.
-    most = max(wide for wide in range(left + 1) if sum(min(other, wide) for other in others) <= left)
-    return [first, *(min(wide, most) for wide in others)]
+    at = range(left + 1)
+    given = ([max(min(wide, most), low) for wide, low in zip(others, least, strict=True)] for most in at)
+    return [first, *max((one for one in given if sum(one) <= left), key=sum)]
+
+
+def _least(texts: Sequence[str], natural: int) -> int:
+    """The cells that a column must have to be read."""
+    narrowest = _NARROWEST_SENTENCES if natural > _SENTENCES else _NARROWEST_COLUMN
+    piece = min(max(map(longest_piece, texts)), _LONGEST_PIECE)
+    return min(natural, max(narrowest, piece))
 
 
 def _row(cells: Sequence[Cell], widths: Sequence[int]) -> str:
@@ -265,7 +325,7 @@ class Facts:
         return "\n".join(told)
 
 
-Block = str | Table | Facts | Remark | Exact
+Block = str | Prose | Table | Facts | Remark | Exact
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
@@ -295,6 +355,34 @@ def moment(stamp: str | None) -> str:
     return f"{time_cell(stamp)} UTC" if stamp else ""
 
 
+def span(seconds: float) -> str:
+    """A length of time in the unit that suits it: `12 ms`, `4.2 s`, `9 min 30 s`, `2 h 5 min`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+    minutes = round(seconds / 60)
+    return f"{minutes // 60:,} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+
+
+def size_words(count: int) -> str:
+    """A number of bytes in the unit that suits it: `70 bytes`, `4.2 kB`, `1.3 MB`."""
+    if count < 1000:
+        return plural(count, "byte")
+    for unit, scale in (("kB", 1e3), ("MB", 1e6)):
+        if count < 999.95 * scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count / 1e9:,.1f} GB"
+
+
+def what_it_does(name: str, title: str | None, description: str) -> str:
+    """A tool's title, or, where that only repeats its name, the first line of its description."""
+    return title if title and title != name else description.split("\n", 1)[0]
+
+
 def tool_cell(name: str | None) -> str:
     """A tool's name, shortened so that it does not widen every row; `--json` has the whole name."""
     return shorten_middle(one_line(name or ""), _LONGEST_TOOL)
@@ -313,16 +401,21 @@ def envelope_json(envelope: Envelope, files: dict[str, str] | None = None) -> di
     return told
 
 
-def result_text(result: CommandResult) -> list[Block]:
-    """A result for people."""
+def result_text(result: CommandResult, step: str = "") -> list[Block]:
+    """A result for people; `step` where there are several."""
+    words = result.verdict.value.replace("_", " ")
     head = facts(
         [
             ("Device", result.device),
+            ("Step", step),
             ("Tool", result.tool_name),
-            ("Status", state_cell(result.verdict, f"{result.status.value} ({result.verdict.value})")),
-            ("Took", f"{result.duration_ms:.0f} ms"),
+            ("Status", state_cell(result.verdict, f"{result.status.value} ({words})")),
+            ("Took", span(result.duration_ms / 1000)),
             ("Note", result.note),
-            *[("Evidence", f"{one.media_type} {one.size} bytes {one.blob}") for one in result.evidence],
+            *[
+                ("Evidence", f"{one.media_type}, {size_words(one.size)}, {one.blob}")
+                for one in result.evidence
+            ],
         ]
     )
     if result.result is None:

@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.cli.output import Block, Remark, facts, lines, one_line, table, time_cell, tool_cell
+from core.cli.output import (
+    Block,
+    Cell,
+    Prose,
+    Remark,
+    facts,
+    lines,
+    one_line,
+    span,
+    table,
+    time_cell,
+    tool_cell,
+)
 from core.cli.terminal import styled
 from core.policy.models import Answer, Decision, Explanation, PolicyCheck, PolicyWarning, Trial
+from core.text import plural
 
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "is denied"}
 
@@ -39,7 +52,7 @@ def explanation_text(found: Explanation) -> Iterator[Block]:
 
 def trial_text(trial: Trial) -> Iterator[Block]:
     """The result of a trial in sentences and rows."""
-    yield (
+    yield Prose(
         f"Of {trial.looked_at:,} commands it would have allowed {trial.allowed:,}, asked {trial.asked:,}, "
         f"denied {trial.denied:,}; {trial.changed:,} otherwise than then."
     )
@@ -65,7 +78,7 @@ def trial_text(trial: Trial) -> Iterator[Block]:
             )
             for one in trial.rows
         ]
-        yield table(("ENTRY", "TIME (UTC)", "DEVICE", "TOOL", "ANSWER", "HUMAN", "RULE", "WHAT"), rows)
+        yield table(("SEQ", "TIME (UTC)", "DEVICE", "TOOL", "ANSWER", "HUMAN", "RULE", "WHAT"), rows)
         if len(trial.rows) < trial.changed:
             yield f"The newest {len(trial.rows):,} of {trial.changed:,} are listed."
 
@@ -84,7 +97,7 @@ def _head(decision: Decision) -> list[tuple[str, object]]:
         ("Effect", f"{decision.summary} ({decision.effect.value})"),
         ("Risk", decision.risk.value),
         ("Approvers", decision.approvers if asks else ""),
-        ("Waits", f"{decision.expires_s:g} s" if asks and decision.expires_s is not None else ""),
+        ("Waits", span(decision.expires_s) if asks and decision.expires_s is not None else ""),
         ("Evidence", ", ".join(one.value for one in decision.evidence)),
         ("Grant", decision.grant),
         ("Undo", decision.undo),
@@ -111,10 +124,10 @@ def check_text(path: Path, found: PolicyCheck) -> Iterator[Block]:
     if found.examples:
         rows = [
             (
-                "ok" if one.ok else "FAILS",
+                Cell("ok", "green") if one.ok else Cell("FAILS", "red"),
                 one.rule,
                 one.line or "",
-                "match" if one.wanted else "not_match",
+                "match" if one.wanted else "not match",
                 one.number,
                 one.fault,
             )
@@ -122,7 +135,8 @@ def check_text(path: Path, found: PolicyCheck) -> Iterator[Block]:
         ]
         yield table(("RESULT", "RULE", "LINE", "EXAMPLE", "NO", "WHY"), rows)
     state = "holds" if found.ok else "may not be used"
-    yield (f"{one_line(path)} {state}: {found.rules:,} rules, {len(found.examples):,} examples.")
+    counts = f": {plural(found.rules, 'rule')}, {plural(len(found.examples), 'example')}" if found.ok else ""
+    yield f"{one_line(path)} {state}{counts}."
 
 
 def _place(start: int | None, end: int | None) -> str:

@@ -14,7 +14,7 @@ from typing import Protocol, TextIO
 
 from core.batch.models import Cell, CellState, Run, RunState
 from core.cli.output import leave, lines, note, one_line
-from core.cli.terminal import moves_cursor
+from core.cli.terminal import STATE_STYLES, moves_cursor, styled, terminal_of
 from core.text import plural, shorten_middle
 
 # Lines of the live display for single devices.
@@ -129,6 +129,7 @@ class LiveDisplay:
         from rich.live import Live
 
         self._plain = plain
+        self._stream = stream
         self._terminal = Terminal(file=stream, highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._terminal, auto_refresh=False, transient=True)
         self._begun = False
@@ -143,7 +144,8 @@ class LiveDisplay:
         if not self._begun:
             self._live.start()
             self._begun = True
-        self._live.update(Text("\n".join(live_lines(cells))), refresh=True)
+        text = "\n".join(live_lines(cells))
+        self._live.update(Text.from_ansi(terminal_of(self._stream).shown(text)), refresh=True)
 
     def output(self, cell: Cell, text: str) -> None:
         """Print the complete lines of output above the display."""
@@ -171,10 +173,10 @@ def live_lines(cells: dict[tuple[str, str], Cell]) -> list[str]:
             mattering[cell.device] = cell
     chosen = sorted(mattering.values(), key=_rank)
     more = len(chosen) - MOST_DEVICES
-    told = [cell_line(cell) for cell in chosen[:MOST_DEVICES]]
+    told = [cell_line(cell, _WIDTH) for cell in chosen[:MOST_DEVICES]]
     if more > 0:
         told.append(f"and {plural(more, 'device')} more")
-    return [*(shorten_middle(line, _WIDTH) for line in told), bar(cells)]
+    return [*told, bar(cells)]
 
 
 def bar(cells: dict[tuple[str, str], Cell], width: int = 30) -> str:
@@ -182,20 +184,28 @@ def bar(cells: dict[tuple[str, str], Cell], width: int = 30) -> str:
     counts = Counter(cell.state for cell in cells.values())
     ended = sum(count for state, count in counts.items() if state not in _OPEN)
     full = width * ended // max(len(cells), 1)
-    states = [f"{counts[state]} {words_of(state)}" for state in CellState if counts[state]]
+    states = [f"{counts[state]} {_coloured(state)}" for state in CellState if counts[state]]
     return (
         f"[{'#' * full}{'.' * (width - full)}] {ended} of {plural(len(cells), 'step')}: {', '.join(states)}"
     )
 
 
-def cell_line(cell: Cell) -> str:
-    """One cell in one line."""
+def cell_line(cell: Cell, most: int | None = None) -> str:
+    """One cell in one line, of at most `most` letters; its state has its colour."""
     took = ""
     if cell.result is not None and cell.result.call_id:
         took = f" ({cell.result.duration_ms / 1000:.1f} s)"
     said = cell.note or (cell.progress if cell.state in _OPEN else "")
     why = f": {one_line(said)}" if said else ""
-    return f"{one_line(cell.device)} {one_line(cell.step)} {words_of(cell.state)}{took}{why}"
+    place, said = f"{one_line(cell.device)} {one_line(cell.step)}", f"{took}{why}"
+    if most is not None:
+        place = shorten_middle(place, most // 2)
+        said = shorten_middle(said, most - len(place) - len(words_of(cell.state)) - 1)
+    return f"{place} {_coloured(cell.state)}{said}"
+
+
+def _coloured(state: CellState) -> str:
+    return styled(words_of(state), STATE_STYLES.get(state.value, ""))
 
 
 def words_of(state: CellState | RunState) -> str:

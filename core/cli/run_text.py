@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -23,11 +24,12 @@ from core.batch.waves import wave_lines
 from core.cli.output import (
     Block,
     Facts,
+    Prose,
     Table,
     facts,
     moment,
     one_line,
-    shown_json,
+    span,
     state_cell,
     table,
     tool_cell,
@@ -60,7 +62,7 @@ def plan_json(name: str, plan: Plan) -> dict[str, Any]:
 
 def plan_text(name: str, plan: Plan) -> list[Block]:
     """A plan for people. Devices for which it says the same are one row."""
-    counts = ", ".join(f"{number} {LABELS[outcome]}" for outcome, number in _counts(plan.cells).items())
+    counts = ", ".join(f"{LABELS[outcome]} {number}" for outcome, number in _counts(plan.cells).items())
     head = f"Plan of {one_line(name)} on {plural(len(plan.devices), 'device')}: {counts}. Nothing was sent."
     rows: list[tuple[object, ...]] = []
     for step in plan.steps:
@@ -72,7 +74,7 @@ def plan_text(name: str, plan: Plan) -> list[Block]:
             (step, LABELS[outcome], _devices(names, plan), why) for (outcome, why), names in groups.items()
         ]
     waves = [*map(one_line, wave_lines(plan.waves, plan.production)), ""] if plan.waves else []
-    return [head, "", *waves, table(("STEP", "WOULD", "DEVICES", "BECAUSE"), rows)]
+    return [Prose(head), "", *waves, table(("STEP", "WOULD", "DEVICES", "BECAUSE"), rows)]
 
 
 def _devices(names: list[str], plan: Plan) -> str:
@@ -91,6 +93,7 @@ def _counts(cells: list[PlannedCell]) -> dict[str, int]:
 MOST_GROUPS = 8
 MOST_DIFFERENCES = 8
 _LONGEST_VALUE = 60
+_FATES = {UndoFate.UNDOES: "is undone", UndoFate.CANNOT: "stays", UndoFate.NOTHING: ""}
 _ANSWERS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied", None: "refused"}
 
 
@@ -160,7 +163,7 @@ def comparison_text(comparison: RunComparison) -> str:
     differ = [cell for cell in comparison.cells if not cell.equal]
     head = (
         f"{comparison.before} and {comparison.after}: {comparison.equal} of "
-        f"{plural(len(comparison.cells), 'cell')} are alike, {len(differ)} differ."
+        f"{plural(len(comparison.cells), 'cell')} are alike, {len(differ)} differ{'s' * (len(differ) == 1)}."
     )
     told = [head, *comparison.notes]
     for cell in differ:
@@ -179,10 +182,10 @@ def _side(side: CellSide | None) -> str:
         return "not in this run"
     words = [
         _coloured(side.state),
-        side.verdict if side.verdict else "",
-        side.error.value if side.error else "",
+        side.verdict.replace("_", " ") if side.verdict else "",
+        f"({side.error.value.replace('_', ' ')})" if side.error else "",
     ]
-    took = "" if side.duration_ms is None else f" in {side.duration_ms:.0f} ms"
+    took = "" if side.duration_ms is None else f" in {span(side.duration_ms / 1000)}"
     return " ".join(filter(None, words)) + took
 
 
@@ -200,10 +203,10 @@ def _change(difference: ValueDifference) -> str:
 
 
 def _value(value: Any) -> str:
-    return shorten_middle(one_line(shown_json(value)), _LONGEST_VALUE)
+    return shorten_middle(one_line(json.dumps(value, ensure_ascii=False)), _LONGEST_VALUE)
 
 
-def undo_text(plan: UndoPlan) -> list[str | Table]:
+def undo_text(plan: UndoPlan) -> list[Block]:
     """The calls of a run's undo as text."""
     told = [cell for cell in plan.cells if cell.fate is not UndoFate.NOTHING]
     rows = [
@@ -211,13 +214,13 @@ def undo_text(plan: UndoPlan) -> list[str | Table]:
             cell.device,
             cell.step,
             tool_cell(cell.tool),
-            cell.fate.value,
+            _FATES[cell.fate],
             _ANSWERS[cell.answer] if cell.fate is UndoFate.UNDOES else "",
             cell.why,
         )
         for cell in told
     ]
-    said = f"Undo of {plan.run}: {plan.summary}."
+    said = Prose(f"Undo of {plan.run}: {plan.summary}.")
     if not rows:
         return [said]
-    return [table(("DEVICE", "STEP", "TOOL", "FATE", "POLICY", "WHY"), rows), "", said]
+    return [table(("DEVICE", "STEP", "TOOL", "CHANGE", "POLICY", "WHY"), rows), "", said]

@@ -31,7 +31,7 @@ from core.cli.base import (
 )
 from core.cli.call import identify_if_possible
 from core.cli.follow import HowToFollow, follow
-from core.cli.output import Block, Remark, note, one_line, result_text, table
+from core.cli.output import Block, Remark, note, note_blocks, one_line, table
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.run_text import plan_json, plan_text
 from core.cli.saving import Saving
@@ -44,7 +44,7 @@ from core.replay.models import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import whole_run
 from core.service.result_export import ExportFormat, export_results
-from core.text import sentences
+from core.text import plural, sentences
 
 commands = command_set()
 app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
@@ -184,8 +184,7 @@ def undo(
         text = run_text.undo_text(found)
         if plan:
             return Answer(found, text)
-        for block in text:
-            note(block)
+        note_blocks(text)
         return await run_to_end(session, lambda: session.console.runs.undo(run, found.digest), how)
 
     in_session(context, work, wait_for_devices=True)
@@ -335,8 +334,9 @@ def export(
         if not replace:
             await check_not_there(output.expanduser())
         count = await export_results(session.console.runs, run, wanted, output.expanduser())
-        told = {"run": run, "file": str(output), "results": count}
-        return Answer(told, f"{count} results of {run} are in {one_line(output)}.")
+        told = {"run": run, "file": str(output), "count": count}
+        are = "is" if count == 1 else "are"
+        return Answer(told, f"{plural(count, 'result')} of {run} {are} in {one_line(output)}.")
 
     in_session(context, work)
 
@@ -375,7 +375,8 @@ def search(
         rows = [
             (one.seq, one.device or "", one.step or "", one.tool or "", one.status or "") for one in found
         ]
-        text: list[Block] = [table(("SEQ", "DEVICE", "STEP", "TOOL", "STATUS"), rows)]
+        head = ("SEQ", "DEVICE", "STEP", "TOOL", "STATUS")
+        text: list[Block] = [table(head, rows) if rows else "No result has all of these words."]
         if hits.not_searched:
             missing = f"{hits.not_searched} stored texts are too large to be searched, or cannot be read."
             text.append(Remark(missing))
@@ -489,7 +490,7 @@ async def run_to_end(
     """Begin a run and follow it to its end; the answer is the run with its results."""
     events = session.console.events()
     started = await whole_run(session.console.runs, await begin())
-    note(f"Run {started.summary.id} on {len(started.summary.devices)} devices.")
+    note(f"Run {started.summary.id} on {plural(len(started.summary.devices), 'device')}.")
     ended = await follow(session, started, events, how)
     return ended if isinstance(ended, Answer) else await _ended(session, ended, saving)
 
@@ -510,7 +511,4 @@ def _end_text(run: Run, results: list[CommandResult]) -> Iterator[Block]:
         yield run_text.groups_text(run)
         return
     yield run_text.cells_text(run)
-    for result in results:
-        if result.call_id:
-            yield ""
-            yield from result_text(result)
+    yield from show.results_text(run, [result for result in results if result.call_id])

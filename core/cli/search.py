@@ -14,6 +14,7 @@ from core.cli.output import (
     MOST_REASON,
     SCOPE_NAMES,
     Block,
+    Prose,
     Remark,
     claim_cell,
     facts,
@@ -23,6 +24,7 @@ from core.cli.output import (
     table,
     time_cell,
     tool_cell,
+    what_it_does,
 )
 from core.cli.session import Session
 from core.cli.terminal import styled
@@ -72,12 +74,12 @@ def search(
     async def work(session: Session) -> Answer:
         targets = as_filter(device)
         hits = await session.console.devices.search(" ".join(words), targets, limit)
-        found = table(("DEVICE", "TOOL", "RISK", "EFFECT", "WHY", "WHAT IT DOES"), map(_row, hits))
         if hits:
+            found = table(("DEVICE", "TOOL", "RISK", "EFFECT", "WHY", "WHAT IT DOES"), map(_row, hits))
             return Answer({"hits": hits}, [found])
         missed = await _nothing_matches(session, targets)
         remark = one_line(missed.message) if missed else "No tool fits these words."
-        return Answer({"hits": hits}, [found, Remark(remark)])
+        return Answer({"hits": hits}, Prose(remark))
 
     in_session(context, work, wait_for_devices=True)
 
@@ -156,9 +158,9 @@ async def _nothing_matches(session: Session, targets: str) -> BadInput | None:
 
 
 def _row(hit: ToolHit) -> tuple[object, ...]:
-    device = hit.device if hit.devices < 2 else f"{hit.device} and {hit.devices - 1} more"
+    device = hit.device if hit.devices < 2 else f"{hit.device} +{hit.devices - 1}"
     state = "" if not hit.changed else " (blocked: review it)"
-    what = hit.title or hit.description.split("\n", 1)[0]
+    what = what_it_does(hit.tool, hit.title, hit.description)
     return (
         device,
         tool_cell(hit.tool),
@@ -177,7 +179,7 @@ def description_text(described: ToolDescription) -> Iterator[Block]:
     head = facts(
         [
             ("Tool", tool.tool_name),
-            ("Title", tool.title or ""),
+            ("Title", tool.title if tool.title != tool.tool_name else ""),
             ("Device", f"{tool.device} ({described.health.value}{reason})"),
             ("Server", tool.namespace or ""),
             ("State", state),
@@ -232,4 +234,4 @@ def _calls_text(described: ToolDescription) -> Block:
         (time_cell(call.at), call.actor, call.status, call.verdict, call.call_id, call.error)
         for call in described.calls
     ]
-    return table(("TIME (UTC)", "WHO", "STATUS", "VERDICT", "CALL", "ERROR"), rows)
+    return table(("TIME (UTC)", "ACTOR", "STATUS", "VERDICT", "CALL", "ERROR"), rows)

@@ -9,7 +9,7 @@ import typer
 
 from core.cli.answer import Answer
 from core.cli.base import EVERYWHERE, CommonOptions, command_set, examples, finish, in_session
-from core.cli.output import error_json, facts
+from core.cli.output import Cell, Prose, error_json, facts, moment
 from core.cli.session import Session, actor
 from core.cli.signing import KeySource, sign_change, signs
 from core.errors import ErrorCode, ErrorInfo, ServiceError
@@ -79,19 +79,25 @@ def service_status_command(context: typer.Context) -> None:
     status = asyncio.run(service_status(context.obj.home))
     code = exit_codes.HOME_OWNED if status.problem and not status.running else exit_codes.DONE
     pairs = [
-        ("Service", "running" if status.running else "cannot be reached" if code else "not running"),
+        ("Service", _standing(status.running, bool(code))),
         ("Home", status.home),
         ("Process", status.pid or ""),
         ("Version", status.version),
-        ("Started", status.started_at),
+        ("Started", moment(status.started_at)),
         ("Listens at", status.listening or status.listening_problem),
         ("Devices", status.devices if status.running else ""),
-        ("Runs", status.running_runs if status.running else ""),
-        ("Approvals", status.waiting_approvals if status.running else ""),
-        ("Stop all", "on" if status.stopped else ""),
+        ("Runs", f"{status.running_runs:,} under way" if status.running else ""),
+        ("Approvals", f"{status.waiting_approvals:,} waiting" if status.running else ""),
+        ("Stop all", Cell("on", "red") if status.stopped else ""),
         ("Problem", status.problem),
     ]
     finish(context, Answer(status, [facts(pairs), *status.notes], code))
+
+
+def _standing(running: bool, lost: bool) -> Cell:
+    if lost:
+        return Cell("cannot be reached", "red")
+    return Cell("running", "green") if running else Cell("not running", "dim")
 
 
 @app.command("stop-all", epilog=examples("service stop-all"))
@@ -100,7 +106,7 @@ def stop_all(context: typer.Context) -> None:
 
     async def work(session: Session) -> Answer:
         words = await session.console.service.stop_all()
-        return Answer({"stopped": True, "message": words}, words)
+        return Answer({"stopped": True, "message": words}, Prose(words))
 
     in_session(context, work)
 

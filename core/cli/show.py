@@ -12,7 +12,6 @@ from core.cli.answer import Answer
 from core.cli.output import (
     Block,
     Exact,
-    Remark,
     envelope_json,
     lines,
     result_text,
@@ -48,10 +47,8 @@ async def runs(session: Session, limit: int, words: str = "") -> Answer:
         for one in found
     ]
     head = ("RUN", "STATE", "NAME", "DEVICES", "ACTOR", "STARTED (UTC)", "NOTE")
-    text: list[Block] = [table(head, rows)]
-    if words and not found:
-        text.append(Remark("No run has all of these words."))
-    return Answer({"runs": found}, text)
+    none = "No run has all of these words." if words else "No run yet."
+    return Answer({"runs": found}, [table(head, rows)] if found else none)
 
 
 async def _found(session: Session, words: str, limit: int) -> list[RunSummary]:
@@ -116,13 +113,19 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _run_text(run: Run, results: list[CommandResult], late: list[Entry]) -> Iterator[Block]:
-    yield from (summary_text(run), "", cells_text(run))
+def results_text(run: Run, results: list[CommandResult]) -> Iterator[Block]:
+    """The results of a run, each with its step where there are several."""
+    steps = {cell.call_id: cell.step for cell in run.cells} if len(run.cells) > 1 else {}
     for result in results:
-        # The table above already says why a step was skipped.
+        # The table of cells already says why a step was skipped.
         if result.status is not ResultStatus.SKIPPED:
             yield ""
-            yield from result_text(result)
+            yield from result_text(result, steps.get(result.call_id, ""))
+
+
+def _run_text(run: Run, results: list[CommandResult], late: list[Entry]) -> Iterator[Block]:
+    yield from (summary_text(run), "", cells_text(run))
+    yield from results_text(run, results)
     if late:
         yield "\nAnswers that came late (`find seq:NUMBER` shows one):"
         rows = [

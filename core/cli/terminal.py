@@ -20,6 +20,8 @@ from core.text import code_of
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35"}
 _STYLE = re.compile(r"\x1b\[\d*m")
+# The style at the beginning of a line, and what has it.
+_LEAD = re.compile(r"(\x1b\[\d+m)([^\x1b]*)\x1b\[0m")
 # The terminals whose description (terminfo) has no colours: vt52 to vt525, and the monochrome variants.
 _WITHOUT_COLOURS = re.compile(r"|dumb|unknown|vt\d.*|.*-m(ono)?")
 _NARROWEST = 20
@@ -30,19 +32,21 @@ _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _HANGUL_PARTS = range(0x1160, 0x1200)
 
 STATE_STYLES = {
-    **dict.fromkeys(("online", "done", "confirmed", "passed", "undone", "success"), "green"),
+    **dict.fromkeys(("online", "done", "confirmed", "passed", "undone", "success", "approved"), "green"),
     **dict.fromkeys(("busy", "running"), "blue"),
     **dict.fromkeys(
         ("stale", "reconnecting", "waiting", "paused", "retrying", "cancel_asked", "unverified"),
         "yellow",
     ),
     **dict.fromkeys(
-        ("offline", "failed", "refused", "no_such_tool", "interrupted", "no_effect", "failure"), "red"
+        ("offline", "failed", "refused", "no_such_tool", "interrupted", "no_effect", "failure", "denied"),
+        "red",
     ),
     "unknown": "magenta",
     **dict.fromkeys(("cancelled", "skipped", "not_started", "queued", "nothing"), "dim"),
+    **dict.fromkeys(("expired", "edited", "withdrawn"), "dim"),
 }
-"""The style of each state of a device, a run, a step, a check or a verdict."""
+"""The style of each state of a device, a run, a step, a check, a verdict or a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,24 +166,68 @@ def _adds_no_cell(sign: str) -> bool:
     return code in _SKIN_TONES or code in _HANGUL_PARTS or unicodedata.category(sign) in ("Mn", "Me", "Cf")
 
 
+# Signs after which a name, a path or an address may be broken.
+_JOINTS = "_-/.,:=&"
+_PIECE = re.compile(rf" |(?<=[{re.escape(_JOINTS)}])")
+
+
+def longest_piece(text: str) -> int:
+    """The cells of the longest part of a line that `fold` keeps together where it can."""
+    return max(map(width, _PIECE.split(text)))
+
+
 def fold(text: str, columns: int) -> list[str]:
-    """The text in lines of at most `columns` cells, broken at spaces where that is possible."""
+    """The text in lines of at most `columns` cells, broken at spaces where that is possible.
+
+    A word that is longer than a line is broken after one of its `_-/.,:=&`, else where the line ends.
+    """
     if width(text) <= columns:
         return [text]
-    folded, line, used, space = [], "", 0, -1
+    folded, line, used, space, joint = [], "", 0, -1, -1
     for cluster, cells in _clusters(text):
         if used + cells > columns and line:
             if cluster == " ":
                 folded.append(line.rstrip())
-                line, used, space = "", 0, -1
+                line, used, space, joint = "", 0, -1, -1
                 continue
-            kept, rest = (line[:space], line[space + 1 :]) if space > 0 else (line, "")
+            # A joint near the beginning, as of `a-01J…`, would leave most of the line empty.
+            end = space if space > 0 else joint if joint * 3 >= columns else len(line)
+            kept, rest = line[:end], line[end:].removeprefix(" ")
             folded.append(kept.rstrip())
-            line, used, space = rest, width(rest), -1
+            line, used, space, joint = rest, width(rest), -1, -1
         if cluster == " ":
             if folded and not line:
                 continue
             space = len(line)
         line += cluster
         used += cells
+        if cluster in _JOINTS:
+            joint = len(line)
     return [*folded, line] if line else folded
+
+
+def fold_prose(text: str, columns: int | None) -> str:
+    """Sentences in lines of at most `columns` cells, below the beginning of their own line.
+
+    Only a space ends a line: a longer word, such as a path to be copied, stays whole. Of a line's styles, the
+    one at its beginning is kept.
+    """
+    if columns is None:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _fold_sentence(line, columns))
+
+
+def _fold_sentence(line: str, columns: int) -> list[str]:
+    plain = _STYLE.sub("", line)
+    if width(plain) <= columns:
+        return [line]
+    indent = " " * (len(plain) - len(plain.lstrip(" ")))
+    folded: list[str] = []
+    for word in plain.split():
+        if folded and width(f"{folded[-1]} {word}") <= columns:
+            folded[-1] += f" {word}"
+        else:
+            folded.append(f"{indent}{word}")
+    if (lead := _LEAD.match(line)) and folded[0].startswith(lead[2]):
+        folded[0] = folded[0].replace(lead[2], lead[0], 1)
+    return folded

@@ -8,7 +8,7 @@ import typer
 
 from core.cli.answer import Answer
 from core.cli.base import command_set, examples, in_session
-from core.cli.output import claim_cell, note, one_line, table, tool_cell
+from core.cli.output import Cell, claim_cell, note, one_line, table, tool_cell, what_it_does
 from core.cli.session import Session, must_be_here
 from core.errors import DeviceError
 from core.models.tools import Tool
@@ -37,8 +37,8 @@ async def tools(session: Session, device: str | None) -> Answer:
             tool_cell(one.tool_name),
             one.contract.risk.value,
             one.contract.effect.value,
-            "review" if one.changed else "",
-            one.title or one.description.split("\n", 1)[0],
+            Cell("review", "yellow") if one.changed else "",
+            what_it_does(one.tool_name, one.title, one.description),
         )
         for one in sorted(found, key=lambda one: (one.device, one.namespace or "", one.tool_name))
     ]

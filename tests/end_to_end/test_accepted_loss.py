@@ -77,7 +77,7 @@ def test_it_opens_with_a_signature_and_says_for_ever_what_was_lost(home: Home):
     assert run(home, "audit", "verify").code == 0
     found = json.loads(run(home, "audit", "find", "kind:loss_accepted", "--json").out)
     [entry] = found["entries"]
-    assert entry["seq"] == json.loads(accepted.out)["accepted"] == first
+    assert entry["seq"] == json.loads(accepted.out)["seq"] == first
     assert (entry["actor"], entry["body"]["from"], entry["body"]["to"]) == ("operator:anna", first, last)
     assert entry["body"]["known_head"].encode() in head
     assert entry["body"]["signed"]["statement"]["change"]["before"]["size"] == last

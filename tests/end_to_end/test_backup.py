@@ -105,7 +105,7 @@ async def test_backups_of_a_home_at_work_are_prefixes_of_its_journal(
         words = ("restore", str(disk / f"{number}.tar"), "--passphrase-file", passphrase, "--json")
         restored = await command(new, *words)
         assert restored.code == 0, restored
-        assert restored.json["entry"] == entries + 1
+        assert restored.json["seq"] == entries + 1
         assert rows(new)[:-1] == everything[:entries]
         verified = await command(new, "audit", "verify", "--json")
         assert (verified.code, verified.json["entries"]) == (0, entries + 1), verified

@@ -103,7 +103,7 @@ async def test_what_there_is_not_is_said_so(blocked: tuple[Home, Console], words
 
 async def test_a_review_is_signed_and_the_tool_runs_again(home: Home):
     async with changed(home, tool("poke", EVIL), tool("prod")) as (console, _):
-        digest = (await told(home, "show", "lab-1", "poke", "--json")).json["contract"]
+        digest = (await told(home, "show", "lab-1", "poke", "--json")).json["digest"]
         done = await told(home, "review", "lab-1", "poke", "--digest", digest, "--json")
         assert done.code == 0, done
         assert done.json["trusted"] is True
@@ -122,7 +122,7 @@ async def test_a_review_is_signed_and_the_tool_runs_again(home: Home):
 async def test_what_changed_again_since_it_was_looked_at_is_not_signed(home: Home):
     async with changed(home, tool("poke", EVIL), tool("prod")) as (console, device):
         seen = (await told(home, "show", "lab-1", "poke", "--json")).json
-        digest, key = seen["contract"], seen["tool_key"]
+        digest, key = seen["digest"], seen["tool_key"]
         events = console.events()
         device.tools = [tool("poke", "Sends it all away."), tool("prod")]
         await device.say(type="quarterdeck.tools_changed")

@@ -1,7 +1,7 @@
-"""`python -m tests.golden [--write | --home]`: what the program writes and says, against what was kept.
+"""`python -m tests.golden [--write | --commands | --home]`: what the program says, against what was kept.
 
-`--write` keeps what is said now. `--home` keeps the home that the story leaves, which every later version
-must be able to open.
+`--write` keeps what is said now, `--commands` of it only what the commands print, which takes a minute.
+`--home` keeps the home that the story leaves, which every later version must be able to open.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import tarfile
 
 from tests.golden import recordings
+from tests.golden.cli import playing as commands
 from tests.golden.story import play_story, read_play, short_folder
 
 
@@ -21,6 +22,11 @@ def _played(fixed: frozenset[str]) -> tuple[dict[str, list[str]], set[str]]:
 
 def write() -> int:
     """Keep what is said now; what differs between two plays is refused."""
+    return max(write_frames(), commands.write())
+
+
+def write_frames() -> int:
+    """Keep the journal and the frames."""
     _, first = _played(frozenset())
     _, second = _played(frozenset())
     fixed = frozenset(first & second)
@@ -36,13 +42,17 @@ def write() -> int:
 def compare() -> int:
     """Say what is not as it was kept."""
     now, _ = _played(recordings.fixed_strings())
-    texts = [
+    texts = [*_frame_differences(now), *filter(None, commands.differences(commands.play()).values())]
+    print("\n\n".join(texts) or "All is as it was kept.")
+    return 1 if texts else 0
+
+
+def _frame_differences(now: dict[str, list[str]]) -> list[str]:
+    return [
         text
         for name, lines in now.items()
         if (text := recordings.difference(name, recordings.kept(name), lines))
     ]
-    print("\n\n".join(texts) or "All is as it was kept.")
-    return 1 if texts else 0
 
 
 def keep_home() -> int:
@@ -60,5 +70,5 @@ def _kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 if __name__ == "__main__":
-    chosen = {"--write": write, "--home": keep_home}
+    chosen = {"--write": write, "--commands": commands.write, "--home": keep_home}
     sys.exit(chosen.get(" ".join(sys.argv[1:]), compare)())

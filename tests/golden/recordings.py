@@ -89,6 +89,12 @@ def _spread(lines: list[str]) -> list[str]:
     return [row for line in lines for row in json.dumps(json.loads(line), indent=1).splitlines()]
 
 
+def text_difference(name: str, kept: str, now: str) -> str:
+    """What is not as it was kept in a file of text, as a unified diff; empty when all is."""
+    old, new = kept.splitlines(), now.splitlines()
+    return "\n".join(difflib.unified_diff(old, new, f"{name}, kept", f"{name}, now", lineterm=""))
+
+
 def kept(name: str) -> list[str]:
     """The lines of a recording as they were kept."""
     return (FOLDER / f"{name}.json").read_text().splitlines()

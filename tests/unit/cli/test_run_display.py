@@ -7,8 +7,12 @@ import io
 import pytest
 
 from core.batch.models import Cell, CellState
-from core.cli.run_display import MOST_DEVICES, PlainDisplay, live_lines
+from core.cli.run_display import MOST_DEVICES, LiveDisplay, PlainDisplay, live_lines
+from core.cli.terminal import STATE_STYLES, Terminal, styled
 from core.service.result_export import neutral
+from tests.golden.cli.printing import Screen
+
+PLAIN = Terminal()
 
 
 def cell(device: str, state: CellState, step: str = "look", **more: str) -> Cell:
@@ -28,13 +32,47 @@ def test_a_device_that_waits_stands_above_those_that_run_and_the_rest_is_a_bar()
             cell("waits", CellState.WAITING),
         )
     )
-    assert shown[:3] == [
+    assert [PLAIN.shown(line) for line in shown[:3]] == [
         "waits look waiting",
         "failed look failed: No such file",
         "runs look running: 3 of 9 files",
     ]
-    assert shown[3].endswith("41 of 43 steps: 1 running, 1 waiting, 40 done, 1 failed")
+    assert PLAIN.shown(shown[3]).endswith("41 of 43 steps: 1 running, 1 waiting, 40 done, 1 failed")
     assert len(shown) == 4
+
+
+@pytest.mark.parametrize("state", [CellState.WAITING, CellState.FAILED, CellState.UNKNOWN])
+def test_a_state_has_the_colour_that_it_has_in_tables(state: CellState):
+    word = styled(state.value, STATE_STYLES[state.value])
+    line, bar = live_lines(cells(cell("lab-1", state)))
+    assert line == f"lab-1 look {word}"
+    assert bar.endswith(f"1 {word}")
+
+
+def test_a_long_note_is_shortened_and_its_state_stays_coloured():
+    line, _ = live_lines(cells(cell("lab-1", CellState.FAILED, note="no " * 100)))
+    assert line.startswith(f"lab-1 look {styled('failed', 'red')}: no no")
+    assert len(PLAIN.shown(line)) == 100
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"),
+    [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "vt100"}, False)],
+)
+def test_the_live_display_has_colours_where_a_table_has_them(
+    environment: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    stream = Screen(80)
+    display = LiveDisplay(PlainDisplay(stream, several=True), stream)
+    failed = cell("lab-1", CellState.FAILED)
+    display.show(cells(failed), [failed])
+    display.close()
+    shown = stream.leave()
+    assert "failed" in shown
+    assert ("\x1b[31mfailed" in shown) is coloured
 
 
 def test_of_a_thousand_devices_only_some_have_a_line():

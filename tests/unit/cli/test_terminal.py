@@ -20,8 +20,18 @@ from core.approvals.models import Approval
 from core.batch.models import CellState, RunState
 from core.cli.answer import Answer, print_answer
 from core.cli.approvals import granted_terms
-from core.cli.output import Facts, facts, shown_json, state_cell, table
-from core.cli.terminal import STATE_STYLES, Terminal, fold, terminal_of, width, write_codes
+from core.cli.asking import card
+from core.cli.output import Facts, facts, shown_json, size_words, span, state_cell, table
+from core.cli.terminal import (
+    STATE_STYLES,
+    Terminal,
+    fold,
+    fold_prose,
+    styled,
+    terminal_of,
+    width,
+    write_codes,
+)
 from core.commands.results import Verdict
 from core.models.devices import Health
 from tests.fakes.approvals_desk import make_approval
@@ -79,10 +89,77 @@ def test_a_long_cell_goes_on_in_its_column_and_the_first_column_stays_whole() ->
     ]
 
 
+def test_a_name_is_broken_at_its_joints_and_no_column_is_narrower_than_its_words() -> None:
+    rows = [("38", "2026-01-01 19:14:55", "command_refused", "cli:anna", "this-computer")]
+    shown = Terminal().shown(table(("SEQ", "TIME", "KIND", "ACTOR", "DEVICE"), rows).folded(Terminal(49)))
+    assert shown.splitlines() == [
+        "SEQ  TIME        KIND        ACTOR     DEVICE",
+        "38   2026-01-01  command_    cli:anna  this-",
+        "     19:14:55    refused               computer",
+    ]
+    assert fold("a-01M8HS9XZY5SW7W0020V5MRPX0", 20) == ["a-01M8HS9XZY5SW7W002", "0V5MRPX0"]
+
+
+def test_a_column_without_a_value_is_left_out_on_a_terminal_and_stays_in_a_pipe() -> None:
+    told = table(("NAME", "WHY", "TAGS"), [("a", "", "x"), ("b", "", "")])
+    assert Terminal().shown(told.folded(Terminal(80))).splitlines() == ["NAME  TAGS", "a     x", "b"]
+    assert Terminal().shown(str(told)).splitlines()[0] == "NAME  WHY  TAGS"
+
+
+@given(st.text(st.sampled_from("ab/ "), max_size=60), st.integers(8, 30))
+def test_sentences_are_broken_at_spaces_only(text: str, columns: int) -> None:
+    folded = fold_prose(text, columns)
+    assert folded.split() == text.split()
+    assert all(width(line) <= columns or " " not in line.strip() for line in folded.split("\n"))
+    assert fold_prose(text, None) == text
+
+
+def test_a_sentence_goes_on_below_its_beginning_with_its_first_word_coloured() -> None:
+    text = f"{styled('Error', 'red')}: one two three\n  an indented line"
+    assert fold_prose(text, 12) == f"{styled('Error', 'red')}: one\ntwo three\n  an\n  indented\n  line"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0004, "0 ms"),
+        (0.9996, "1 s"),
+        (4.25, "4.2 s"),
+        (59.96, "1 min"),
+        (599, "9 min 59 s"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_a_length_of_time_has_the_unit_that_suits_it(seconds: float, words: str) -> None:
+    assert span(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (2e9, "2.0 GB"),
+    ],
+)
+def test_a_number_of_bytes_has_the_unit_that_suits_it(count: int, words: str) -> None:
+    assert size_words(int(count)) == words
+
+
+def test_a_card_is_as_wide_as_the_terminal_and_shows_its_state_in_colour() -> None:
+    blocks = card(make_approval(1, summary="Deletes build and everything in it. " * 3))
+    texts = [block if isinstance(block, str) else block.folded(Terminal(40)) for block in blocks]
+    assert all(width(line) <= 40 for line in Terminal().shown(texts[0]).splitlines())
+    assert styled("waiting", "yellow") in texts[0]
+
+
 def test_a_row_that_no_column_can_hold_becomes_facts() -> None:
     names = [f"COLUMN {number}" for number in range(8)]
     shown = Terminal().shown(table(names, [["a long value"] * 8]).folded(Terminal(40)))
-    assert shown.splitlines() == [f"{name}  a long value" for name in names]
+    assert shown.splitlines() == [f"Column {number}  a long value" for number in range(8)]
     headings = Terminal().shown(table(names, []).folded(Terminal(40))).splitlines()
     assert headings == ["COLUMN 0  COLUMN 1  COLUMN 2  COLUMN 3", "COLUMN 4  COLUMN 5  COLUMN 6  COLUMN 7"]
 

@@ -191,7 +191,7 @@ def test_a_terminal_is_given_nothing_that_it_would_reorder():
     approval = make_approval(
         1, parameters={"command": RIGHT_TO_LEFT}, summary=f"Runs \u201c{RIGHT_TO_LEFT}\u201d, 2 times"
     )
-    for shown in (card(approval), table(("A",), [(RIGHT_TO_LEFT,)]), lines(RIGHT_TO_LEFT)):
+    for shown in (*card(approval), table(("A",), [(RIGHT_TO_LEFT,)]), lines(RIGHT_TO_LEFT)):
         assert not right_to_left_letters(str(shown))
     assert "rm -rf [U+05D0] /1/2/3 [U+0628] [U+0663] 9" in lines(RIGHT_TO_LEFT)
     assert json.loads(shown_json({"command": RIGHT_TO_LEFT})) == {"command": RIGHT_TO_LEFT}
