@@ -6,8 +6,8 @@ one run, or on one device: an agent that asks again begins a run each time.
 
 The requests of one step of a run may also differ in short values: an expression of the step, as in
 `/srv/${{ device.name }}`, has another value on each device. `differing` tells these values of each request,
-which are shown before any is answered. A long value, or one of several lines, would not be read in a table:
-requests that differ in one are not alike.
+which are shown before any is answered. A long value would not be read in a table: requests that differ in one
+are not alike.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.text import escape_hidden
 from core.token_formats import MASK
 
 LONGEST_IN_TABLE = 120
-"""Characters of a value in which the requests of one step may differ."""
+"""Characters of a value, as it is shown, in which the requests of one step may differ."""
 
 _EFFECT = "effect"
 _INVERSES = frozenset({RESTORE_FILE, UNDO})
@@ -181,14 +181,14 @@ def likeness_in_step(one: Approval) -> str:
 
 
 def _shape(value: Any) -> Any:
-    """Arguments without what may differ in a table: short texts of one line, and numbers."""
+    """Arguments without what may differ in a table: short texts and numbers."""
     if isinstance(value, dict):
         return value if SECRET_MARK in value else {name: _shape(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_shape(inner) for inner in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return 0
-    if isinstance(value, str) and len(value) <= LONGEST_IN_TABLE and value.isprintable():
+    if isinstance(value, str) and len(value) <= LONGEST_IN_TABLE >= len(_shown(value)):
         return ""
     # In a list, so that no value can be taken for what stands for another.
     return [[value]]
@@ -246,7 +246,10 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict) and SECRET_MARK in value:
         return f"{MASK} secret"
     if isinstance(value, str) and value.strip() == value and not _is_json(value):
-        return escape_hidden(value, keep_lines=False)
+        escaped = escape_hidden(value, keep_lines=False)
+        if escaped == value:
+            return value
+    # In quotes, so that what stands for a hidden character is not taken for the text itself.
     return escape_hidden(json.dumps(value, ensure_ascii=False), keep_lines=False)
 
 

@@ -21,7 +21,6 @@ NOT_BY_THE_COMMAND_LINE = {
     "alternatives": "They are in the envelope that `call` and `run` print.",
     "batches": "`batches list` reads the same with size and time.",
     "command": "`runs show` and `audit show` tell of one command.",
-    "decide_many": _LATER,
     "edit_approval": _LATER,
     "entry_numbers": _DRAWS,
     "facets": _DRAWS,
