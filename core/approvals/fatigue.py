@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from core.approvals.models import Fatigue
@@ -35,8 +35,12 @@ class FatigueMeter:
 
     def note(self, operator: str, took_s: float, approved: bool) -> Fatigue | None:
         """Record an answer that took `took_s` seconds; returns the measure if its warning has just begun."""
-        before = self.measure(operator).warning
-        self._answers[operator].append(_Answer(self._clock(), took_s, approved))
+        return self.note_many(operator, [(took_s, approved)])
+
+    def note_many(self, operator: str, answers: Iterable[tuple[float, bool]]) -> Fatigue | None:
+        """Record answers that were given together, each with its seconds and whether it is an approval."""
+        before, now_s = self.measure(operator).warning, self._clock()
+        self._answers[operator].extend(_Answer(now_s, took_s, approved) for took_s, approved in answers)
         now = self.measure(operator)
         return now if now.warning and not before else None
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from core.errors import ErrorInfo
 from core.models.frozen import FrozenModel
 from core.policy.models import Decision
 from core.statements import Request, SignedStatement
@@ -57,6 +58,41 @@ class Approval(FrozenModel):
     signed: list[SignedStatement] = Field(default_factory=list)
     edited_from: str = ""
     edited_to: str = ""
+
+
+class NotTaken(StrEnum):
+    """Why one of many answers was not taken.
+
+    `ended`: the request was answered elsewhere, withdrawn, or expired. `changed`: the operator signed for
+    another request than the one that waits, as after an edit. `needs_other_operator`: this operator's
+    approval does not count for it. `expired`: the signature has expired. `not_signed`: the signature is not
+    an operator's. `being_answered`: another answer is being recorded, or the call names the request twice.
+    """
+
+    ENDED = "ended"
+    CHANGED = "changed"
+    NEEDS_OTHER_OPERATOR = "needs_other_operator"
+    EXPIRED = "expired"
+    NOT_SIGNED = "not_signed"
+    BEING_ANSWERED = "being_answered"
+    NOT_FOUND = "not_found"
+
+
+class AnswerFate(FrozenModel):
+    """What became of one answer of a call that answers many requests.
+
+    `state`, `approved_by` and `approvers` are those of the request afterwards: an approval that was taken
+    leaves it waiting if another operator must approve. `state` is None for a request that does not exist.
+    `why` and `error` are None if the answer was taken.
+    """
+
+    approval: str
+    device: str
+    state: ApprovalState | None
+    approved_by: list[str] = Field(default_factory=list)
+    approvers: int = 1
+    why: NotTaken | None = None
+    error: ErrorInfo | None = None
 
 
 class Fatigue(FrozenModel):

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from core.approvals.answering_rules import (
     Restored,
@@ -38,19 +38,19 @@ from core.approvals.answering_rules import (
     restore_secrets,
 )
 from core.approvals.fatigue import FatigueMeter
-from core.approvals.models import Approval, ApprovalState
+from core.approvals.models import AnswerFate, Approval, ApprovalState, Fatigue, NotTaken
 from core.approvals.operators import Operators
 from core.approvals.queue_order import in_queue_order
 from core.audit.entries import Entry, NewEntry
 from core.commitments import NO_PLACES, Opening, Places
-from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
+from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.policy.agents import Agents
 from core.policy.grant_book import GrantBook
 from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Decision
 from core.similar import meant_or_known
-from core.statements import Request, SignedStatement, check_speaks_of
-from core.tasks import TaskGroupOwner
+from core.statements import Request, SignedStatement, Statement, check_subject, check_time
+from core.tasks import TaskGroupOwner, in_turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +110,14 @@ class ApprovalRequest:
 class Answered:
     """The result of a request; `edited` are the arguments with which an operator replaced the original ones.
 
-    `edited_by` is that operator, if their identity was proved with their key; otherwise empty.
+    `edited_by` is that operator, if their identity was proved with their key; otherwise empty. `answered_at`
+    is when the answer came, in seconds of `time.monotonic`; None if no operator answered.
     """
 
     approval: Approval
     edited: Restored | None = None
     edited_by: str = ""
+    answered_at: float | None = None
 
 
 @dataclass(slots=True)
@@ -141,6 +143,8 @@ class PendingApproval:
     declared: Collection[tuple[str | int, ...]] = ()
     # True while an answer is being journalled: no other answer is accepted.
     deciding: bool = False
+    # When the answer that is being journalled came.
+    answered_at: float | None = None
     # The reason for a withdrawal that came while an answer was being journalled.
     withdrawn_reason: str = ""
     timer: asyncio.TimerHandle | None = None
@@ -210,6 +214,13 @@ class _InLine:
     # Set when there is room for it, or when it is withdrawn, for this reason.
     called: asyncio.Event = field(default_factory=asyncio.Event)
     withdrawn_reason: str = ""
+
+
+class _Fault(NamedTuple):
+    """Why an answer is not taken."""
+
+    why: NotTaken
+    error: Refused
 
 
 MOST_PAUSE_SECONDS = 300.0
@@ -367,10 +378,6 @@ class ApprovalQueue:
             room = min(room, most - self._by_actor[actor] - others[actor])
         return max(room, 0)
 
-    def list(self) -> list[Approval]:
-        """The pending requests in their order."""
-        return in_queue_order(pending.snapshot() for pending in self._pending.values())
-
     def get(self, approval_id: str) -> Approval:
         """A pending request, or one of the last `DECIDED_KEPT` that ended.
 
@@ -407,6 +414,78 @@ class ApprovalQueue:
         answering = self._answer(pending, signed, grant)
         return await asyncio.shield(self._answers.spawn("record an answer", answering))
 
+    async def decide_many(self, signed: Sequence[SignedStatement]) -> list[AnswerFate]:
+        """Record an operator's answers to many requests, each by a statement of its own, in one write.
+
+        Each answer is checked as `decide` checks it and has a fate of its own, in the same order; one that is
+        not taken keeps no other back. The time at which the call came counts for all of them: neither a
+        request nor a signature expires while the answers before it are checked or recorded.
+
+        Raises:
+            BadInput: these are too many, or the answers of several operators.
+            JournalUnavailable: the answers could not be recorded; all requests stay pending.
+        """
+        if len(signed) > MOST_WAITING:
+            raise BadInput(f"One call answers at most {MOST_WAITING:,} requests.")
+        if len({one.statement.approver for one in signed}) > 1:
+            raise BadInput("One call has the answers of one operator; send those of another by themselves.")
+        came = datetime.now(UTC)
+        # Before the first turn is given away, so that none of them expires or is answered elsewhere.
+        fates = [self._reserve(one) for one in signed]
+        answering = self._answer_many(signed, fates, came)
+        return await asyncio.shield(self._answers.spawn("record answers", answering))
+
+    def _reserve(self, signed: SignedStatement) -> PendingApproval | AnswerFate:
+        """The pending request of a statement, reserved for this answer; or why there is none."""
+        statement = signed.statement
+        if (pending := self._pending.get(statement.approval)) is not None:
+            try:
+                self._begin(pending)
+            except Refused as error:
+                return _not_taken(statement, NotTaken.BEING_ANSWERED, error, pending.approval)
+            return pending
+        if (ended := self._decided.get(statement.approval)) is not None:
+            why = NotTaken.CHANGED if ended.state is ApprovalState.EDITED else NotTaken.ENDED
+            return _not_taken(statement, why, _is_over(ended), ended)
+        # Without the names that are like it: a call may hold thousands that ended long ago.
+        text = f"No request for approval has the id {statement.approval}, or it ended long ago."
+        return _not_taken(statement, NotTaken.NOT_FOUND, BadInput(text, ErrorCode.NOT_FOUND))
+
+    async def _answer_many(
+        self,
+        signed: Sequence[SignedStatement],
+        reserved: Sequence[PendingApproval | AnswerFate],
+        came: datetime,
+    ) -> list[AnswerFate]:
+        fates = list(reserved)
+        entries: list[NewEntry] = []
+        took: list[tuple[float, bool]] = []
+        try:
+            async for place, one in in_turns(enumerate(signed)):
+                if not isinstance(pending := fates[place], PendingApproval):
+                    continue
+                if (fault := self._fault(one, pending.approval, came)) is not None:
+                    why, error = fault
+                    entries.append(rejected_entry(one, pending.approval, error))
+                    self._resume(pending)
+                    fates[place] = _not_taken(one.statement, why, error, self.get(pending.approval.id))
+                    continue
+                took_s = pending.took_s()
+                took.append((took_s, one.statement.verdict == "approve"))
+                entries += answer_entries(one, pending.approval, None, took_s)
+            await self._journal.append_many(entries)
+        except BaseException:
+            for pending in fates:
+                if isinstance(pending, PendingApproval):
+                    self._resume(pending)
+            raise
+        async for place, one in in_turns(enumerate(signed)):
+            if isinstance(pending := fates[place], PendingApproval):
+                fates[place] = _fate_of(one.statement, self._count(pending, one))
+        if took:
+            self._note_fatigue(self.fatigue.note_many(signed[0].statement.approver, took))
+        return [fate for fate in fates if isinstance(fate, AnswerFate)]
+
     async def _answer(
         self, pending: PendingApproval, signed: SignedStatement, grant: SignedGrant | None
     ) -> Approval:
@@ -418,7 +497,8 @@ class ApprovalQueue:
         snapshot = self._count(pending, signed)
         if grant is not None:
             self._wake_covered(grant.terms)
-        self._measure_fatigue(statement.approver, took_s, statement.verdict == "approve")
+        approved = statement.verdict == "approve"
+        self._note_fatigue(self.fatigue.note(statement.approver, took_s, approved))
         return snapshot
 
     def _wake_covered(self, terms: GrantTerms) -> None:
@@ -452,6 +532,7 @@ class ApprovalQueue:
         if pending.deciding:
             raise Refused("This request is being answered already.", ErrorCode.APPROVAL_INVALID)
         pending.deciding = True
+        pending.answered_at = time.monotonic()
 
     async def _record(self, pending: PendingApproval, entries: Sequence[NewEntry]) -> None:
         """Journal an answer. If that fails, the answer does not count and the request is pending again."""
@@ -504,8 +585,7 @@ class ApprovalQueue:
     def _get_pending(self, approval_id: str) -> PendingApproval:
         pending = self._pending.get(approval_id)
         if pending is None:
-            ended = self.get(approval_id)
-            raise Refused(f"This request is {ended.state.value} already.", ErrorCode.APPROVAL_INVALID)
+            raise _is_over(self.get(approval_id))
         return pending
 
     async def edit(
@@ -542,8 +622,8 @@ class ApprovalQueue:
             self._decided[edited_id] = edited_approval.model_copy(update={"edited_to": new_id})
             self._publish(self._decided[edited_id])
 
-    def _measure_fatigue(self, operator: str, took_s: float, approved: bool) -> None:
-        fatigue = self.fatigue.note(operator, took_s, approved)
+    def _note_fatigue(self, fatigue: Fatigue | None) -> None:
+        """Record a warning that has just begun."""
         if fatigue is not None:
             # The answer is already recorded: a failure to journal the warning must not undo it.
             with suppress(JournalUnavailable):
@@ -617,13 +697,31 @@ class ApprovalQueue:
             self._finish(pending, ApprovalState.WITHDRAWN, None, reason)
 
     def _check(self, signed: SignedStatement, approval: Approval, grant: SignedGrant | None) -> None:
-        operator = self._operators.check_signature(signed)
-        check_speaks_of(signed.statement, approval.request)
-        if signed.statement.verdict == "approve":
-            check_may_approve(operator.name, approval)
+        if (fault := self._fault(signed, approval)) is not None:
+            raise fault.error
         if grant is not None:
+            operator = self._operators.get(signed.statement.approver)
             check_grant(grant, signed.statement, approval, operator)
             self._grants.check_new(grant.terms)
+
+    def _fault(
+        self, signed: SignedStatement, approval: Approval, now: datetime | None = None
+    ) -> _Fault | None:
+        """Why a statement is no valid answer to a request now, or at the time `now`; None if it is one."""
+        statement = signed.statement
+        why = NotTaken.NOT_SIGNED
+        try:
+            operator = self._operators.check_signature(signed)
+            why = NotTaken.CHANGED
+            check_subject(statement, approval.request)
+            why = NotTaken.EXPIRED
+            check_time(statement.expires, now=now)
+            why = NotTaken.NEEDS_OTHER_OPERATOR
+            if statement.verdict == "approve":
+                check_may_approve(operator.name, approval)
+        except Refused as error:
+            return _Fault(why, error)
+        return None
 
     def _arm(self, pending: PendingApproval) -> None:
         if pending.timer is not None:
@@ -661,7 +759,7 @@ class ApprovalQueue:
         self._decided[decided.id] = decided
         while len(self._decided) > DECIDED_KEPT:
             self._decided.popitem(last=False)
-        pending.end(Answered(decided, pending.edited, pending.edited_by))
+        pending.end(Answered(decided, pending.edited, pending.edited_by, pending.answered_at))
         self._publish(decided)
         return decided
 
@@ -674,6 +772,10 @@ class ApprovalQueue:
                 del self._by_actor[pending.approval.actor]
             self._call_next()
 
+    def list(self) -> list[Approval]:
+        """The pending requests in their order."""
+        return in_queue_order(pending.snapshot() for pending in self._pending.values())
+
 
 def _required_approvers(approvers: int, askers: Sequence[str]) -> int:
     """The number of operators who must approve a request.
@@ -683,3 +785,35 @@ def _required_approvers(approvers: int, askers: Sequence[str]) -> int:
     """
     unknown = sum(1 for name in askers if not name)
     return approvers + unknown if approvers > 1 else approvers
+
+
+def _is_over(ended: Approval) -> Refused:
+    """The error of an answer to a request that has ended."""
+    return Refused(f"This request is {ended.state.value} already.", ErrorCode.APPROVAL_INVALID)
+
+
+def _not_taken(
+    statement: Statement, why: NotTaken, error: QuarterdeckError, now: Approval | None = None
+) -> AnswerFate:
+    """The fate of an answer that was not taken; `now` is its request as it stands."""
+    fate = AnswerFate(approval=statement.approval, device=statement.device, state=None)
+    known = {} if now is None else _standing(now)
+    return fate.model_copy(update={**known, "why": why, "error": error.info})
+
+
+def _fate_of(statement: Statement, now: Approval) -> AnswerFate:
+    """The fate of a recorded answer; `now` is its request afterwards."""
+    if now.state is ApprovalState.WITHDRAWN:
+        words = now.reason or "The request was withdrawn while you answered."
+        return _not_taken(statement, NotTaken.ENDED, Refused(words, ErrorCode.APPROVAL_INVALID), now)
+    return AnswerFate(approval=now.id, **_standing(now))
+
+
+def _standing(now: Approval) -> dict[str, Any]:
+    device = now.request.device
+    return {
+        "device": device,
+        "state": now.state,
+        "approved_by": now.approved_by,
+        "approvers": now.approvers,
+    }

@@ -20,11 +20,11 @@ from core.audit.projection import CommandState, Projection, keep_values
 from core.batch.models import APPROVAL, Batch, Rollout, Run, Step, UndoCell, UndoFate, UndoPlan
 from core.canonical_json import digest_of
 from core.commands.results import Basis, CommandResult, Verdict
+from core.models.tool_names import RESTORE_FILE, UNDO
 from core.models.tools import Effect
 from core.policy.models import Decision
 from core.text import plural
 
-RESTORE_FILE, UNDO = "restore_file", "undo"
 INVERSES = (RESTORE_FILE, UNDO)
 _SHELLS = frozenset({"shell_execute", "EXEC_CLI"})
 _UNDO_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")

@@ -13,11 +13,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from core.approvals.models import Approval
+from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.cli.answer import Answer
 from core.cli.asking import card_of, of_words
 from core.cli.base import EVERYWHERE, command_set, examples, in_session
+from core.cli.group_card import Verdict, alike, answer_all, fates_table, note_group, problem_of
 from core.cli.output import (
     Block,
     Cell,
@@ -151,11 +152,7 @@ async def answer(
     approval = await console.approvals.get(wanted)
     note_blocks(await card_of(session, approval))
     check_shown(approval.request)
-    if digest is not None and digest != approval.request.digest:
-        raise Refused(
-            f"The digest of this request is {approval.request.digest} now; nothing is signed.",
-            ErrorCode.APPROVAL_INVALID,
-        )
+    _check_digest(approval, digest)
     key = await unlock(session, unlocking)
     terms = granted_terms(approval, key.name, grant, for_run)
     statement = key.sign(statement_for(approval, verdict, key.name, reason))
@@ -177,6 +174,44 @@ async def answer(
     ]
     told = decided.model_dump(mode="json")
     return Answer({**told, "grant": terms.id} if terms else told, [facts(shown)])
+
+
+async def answer_alike(
+    session: Session,
+    wanted: str,
+    verdict: Verdict,
+    reason: str,
+    unlocking: KeySource,
+    digest: str | None = None,
+) -> Answer:
+    """Answer a request and those alike on other devices, by one call; all of them are shown before.
+
+    Raises:
+        Refused: a digest does not match what is shown, or that of the request differs from the given one.
+    """
+    approval = await session.console.approvals.get(wanted)
+    if approval.state is not ApprovalState.WAITING:
+        raise Refused(f"This request is {approval.state.value} already.", ErrorCode.APPROVAL_INVALID)
+    members = await alike(session, approval)
+    note_blocks(await card_of(session, approval))
+    note_group(members)
+    for one in members:
+        check_shown(one.request)
+    _check_digest(approval, digest)
+    key = await unlock(session, unlocking)
+    fates = await answer_all(session, key, members, verdict, reason)
+    code, error = problem_of(fates)
+    taken = sum(fate.error is None for fate in fates)
+    told = {"answered": fates, "taken": taken, "not_taken": len(fates) - taken}
+    return Answer(told, [fates_table(fates)], code, error)
+
+
+def _check_digest(approval: Approval, digest: str | None) -> None:
+    if digest is not None and digest != approval.request.digest:
+        raise Refused(
+            f"The digest of this request is {approval.request.digest} now; nothing is signed.",
+            ErrorCode.APPROVAL_INVALID,
+        )
 
 
 async def show_request(session: Session, wanted: str) -> Answer:
@@ -287,6 +322,9 @@ DigestOption = Annotated[
     str | None,
     typer.Option("--digest", metavar="SHA256", help="Sign only if this is the request's digest."),
 ]
+AllDevicesOption = Annotated[
+    bool, typer.Option("--all-devices", help="And all requests of its run and step that are alike.")
+]
 RequestArgument = Annotated[str, typer.Argument(metavar="ID")]
 
 
@@ -308,6 +346,7 @@ def approvals_show(context: typer.Context, approval: RequestArgument) -> None:
         "approvals approve ID",
         "approvals approve ID --for-run --reason 'as agreed'",
         "approvals approve ID --grant uses=5 --grant until=8h",
+        "approvals approve ID --all-devices",
     ),
 )
 @signs
@@ -329,14 +368,25 @@ def approvals_approve(
             "until=2026-12-24T18:00+01:00.",
         ),
     ] = None,
+    all_devices: AllDevicesOption = False,
     *,
     unlocking: KeySource,
 ) -> None:
     """Approve one request with an operator's signature. Once, unless more is granted.
 
+    With --all-devices, also the requests of the same run and step that differ in the device, or in short
+    values of each device, and are judged alike; each is listed first. Production devices stay apart. The exit
+    code is 3 if an answer was not taken.
+
     A grant for a request with a secret argument holds for the same secret only; it contains a commitment that
     stands for the secret, not the secret.
     """
+    if all_devices:
+        if for_run or grant:
+            raise BadInput("--all-devices approves once: give no --for-run and no --grant with it.")
+        in_session(
+            context, lambda session: answer_alike(session, approval, "approve", reason, unlocking, digest)
+        )
     in_session(
         context,
         lambda session: answer(
@@ -352,17 +402,28 @@ def approvals_approve(
     )
 
 
-@approvals_app.command("deny", epilog=examples("approvals deny a-0123 --reason 'Not during the backup'"))
+@approvals_app.command(
+    "deny",
+    epilog=examples(
+        "approvals deny a-0123 --reason 'Not during the backup'",
+        "approvals deny a-0123 --all-devices",
+    ),
+)
 @signs
 def approvals_deny(
     context: typer.Context,
     approval: RequestArgument,
     reason: ReasonOption = "",
     digest: DigestOption = None,
+    all_devices: AllDevicesOption = False,
     *,
     unlocking: KeySource,
 ) -> None:
     """Deny one request with an operator's signature. The asker receives the reason."""
+    if all_devices:
+        in_session(
+            context, lambda session: answer_alike(session, approval, "deny", reason, unlocking, digest)
+        )
     in_session(
         context,
         lambda session: answer(session, approval, "deny", reason, unlocking, digest=digest),

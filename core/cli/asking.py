@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 from core.approvals.models import Approval, ApprovalState
 from core.canonical_json import canonical_bytes
+from core.cli.group_card import Verdict, alike, answer_all, fates_table, note_group, problem_of
 from core.cli.output import (
     SCOPE_NAMES,
     Block,
@@ -14,6 +16,7 @@ from core.cli.output import (
     facts,
     note,
     note_blocks,
+    one_line,
     print_error,
     shown_json,
     size_words,
@@ -33,51 +36,114 @@ from core.service.console import ApprovalChanged, Missed
 from core.statements import check_shown, short_code
 from core.tasks import TaskGroupOwner
 
+# Seconds without another request that is alike, after which the card is shown, and the longest wait for them.
+GATHER_S = 0.25
+LONGEST_GATHER_S = 3.0
 
-async def ask_here(session: Session, approval_id: str, unlocking: KeySource) -> None:
-    """Show the request and ask for a decision; an answer given elsewhere ends the question.
+
+async def ask_here(
+    session: Session, approval_id: str, unlocking: KeySource, more_may_come: bool = False
+) -> set[str]:
+    """Show a request with those alike, and ask for a decision; an answer given elsewhere ends the question.
+
+    `more_may_come`: other devices may ask the same in a moment, and are waited for shortly. Returns the
+    requests that need no further question here.
 
     Raises:
-        Refused: the request's digest does not match the arguments on the card.
+        Refused: a request's digest does not match the arguments on the card.
     """
     approval = await session.console.approvals.hold(approval_id, True)
     if approval.state is not ApprovalState.WAITING:
-        return
+        return {approval_id}
+    members = await (_gather(session, approval) if more_may_come else alike(session, approval))
     note_blocks(await card_of(session, approval))
-    check_shown(approval.request)
+    for one in members:
+        check_shown(one.request)
+    if len(members) > 1:
+        note_group(members)
+        # Read together, and so they expire together.
+        for one in members[1:]:
+            await session.console.approvals.hold(one.id, True)
     owner = TaskGroupOwner("terminal")
-    asking = owner.spawn("ask", _ask(session, approval, unlocking))
+    asking: asyncio.Task[set[str]] = owner.spawn("ask", _ask(session, members, unlocking))
     elsewhere = owner.spawn("watch", _until_answered(session, approval_id))
     try:
         await asyncio.wait({asking, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
         if asking.done():
-            asking.result()
-        else:
-            note("\nThis request was answered elsewhere, or is over.")
+            return asking.result()
+        note("\nThis request was answered elsewhere, or is over.")
+        return {approval_id}
     finally:
         await owner.close()
 
 
-async def _ask(session: Session, approval: Approval, unlocking: KeySource) -> None:
-    question = 'Type "approve" to allow exactly this once, "deny" with a reason to refuse: '
+async def _gather(session: Session, approval: Approval) -> tuple[Approval, ...]:
+    """The requests alike, once no more of them come; a run asks for its devices within a moment."""
+    members = await alike(session, approval)
+    clock = asyncio.get_running_loop().time
+    until = clock() + LONGEST_GATHER_S
+    while clock() < until:
+        await asyncio.sleep(GATHER_S)
+        now = await alike(session, approval)
+        if len(now) <= len(members):
+            return now
+        members = now
+    return members
+
+
+async def _ask(session: Session, members: Sequence[Approval], unlocking: KeySource) -> set[str]:
+    leader = members[0]
     while True:
-        word, _, reason = (await ask_line(question)).strip().partition(" ")
-        verdict: Literal["approve", "deny"] | None = None
-        if word == "approve" and not reason:
-            verdict = "approve"
-        elif word == "deny":
-            verdict = "deny"
-        if verdict is not None:
+        line = (await ask_line(_question(members))).strip()
+        if line == "show" and len(members) > 1:
+            for one in members:
+                note_blocks(await card_of(session, one))
+            continue
+        answer = _answer_in(line, several=len(members) > 1)
+        if answer is not None:
+            verdict, for_all, reason = answer
             try:
                 key = await unlock(session, unlocking)
-                await decide(session, key, approval, verdict, reason.strip())
-                return
+                if not for_all:
+                    await decide(session, key, leader, verdict, reason)
+                    return {leader.id}
+                fates = await answer_all(session, key, members, verdict, reason)
+                _, problem = problem_of(fates)
+                note(fates_table(fates))
+                if problem is not None:
+                    print_error(problem, False)
+                # What was not taken and still waits is asked again.
+                return {fate.approval for fate in fates if fate.error is None} | {leader.id}
             except TerminalClosed:
                 raise
             except (BadInput, Refused) as error:
                 # A mistyped passphrase is not a decision: ask again.
                 print_error(error.info, False)
         note("Nothing was decided.")
+
+
+def _question(members: Sequence[Approval]) -> str:
+    if len(members) == 1:
+        return 'Type "approve" to allow exactly this once, "deny" with a reason to refuse: '
+    device = one_line(members[0].request.device)
+    return (
+        f'Type "approve all" to allow exactly these {len(members):,} once, "approve" for {device} alone, '
+        '"deny all" or "deny" with a reason to refuse, "show" for each card: '
+    )
+
+
+def _answer_in(line: str, several: bool) -> tuple[Verdict, bool, str] | None:
+    """The verdict in a line, whether it is about all requests, and the reason; None if it is no answer."""
+    word, _, rest = line.partition(" ")
+    first, _, reason = rest.strip().partition(" ")
+    if word == "approve" and not rest:
+        return "approve", False, ""
+    if word == "approve" and several and first == "all" and not reason:
+        return "approve", True, ""
+    if word == "deny":
+        for_all = several and first == "all"
+        return "deny", for_all, reason.strip() if for_all else rest.strip()
+    return None
 
 
 async def _until_answered(session: Session, approval_id: str) -> None:

@@ -26,6 +26,8 @@ LOOK_AGAIN = 5.0
 TOGETHER = 0.05
 
 CellKey = tuple[str, str]
+# What has not asked yet, and may.
+_MAY_ASK = (CellState.QUEUED, CellState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,12 @@ class _Following:
             if waiting is not None and is_terminal():
                 self.asked.add(str(waiting.approval))
                 self.display.pause()
-                await ask_here(self.session, str(waiting.approval), self.how.unlocking)
+                more = any(
+                    cell.step == waiting.step and cell.state in _MAY_ASK for cell in self.cells.values()
+                )
+                self.asked |= await ask_here(
+                    self.session, str(waiting.approval), self.how.unlocking, more_may_come=more
+                )
                 await self._look_again()
                 continue
             if waiting is None:

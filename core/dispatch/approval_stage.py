@@ -39,7 +39,7 @@ _CLOCK_MATTERS_S = 30.0
 class Approved:
     """The command may be sent, by its last decision; `approval` is None if no operator signed it.
 
-    `waited_s` is how long it waited for its turn after the answer.
+    `waited_s` is how long it waited for its turn since the answer came.
     """
 
     command: DispatchedCommand
@@ -171,7 +171,8 @@ class ApprovalStage:
         outcome = under_grant or self._outcome(command, decision, answered)
         if not isinstance(outcome, Approved):
             return outcome
-        approved_at = time.monotonic()
+        # From when the answer came: many that came in one call are recorded and counted together.
+        approved_at = time.monotonic() if answered.answered_at is None else answered.answered_at
         await request.turn()
         return replace(outcome, waited_s=time.monotonic() - approved_at)
 

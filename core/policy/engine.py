@@ -18,6 +18,7 @@ from core.models.devices import Device
 from core.models.tools import BUILT_IN_NAMESPACE, Contract, Effect, Risk, Source, Tool
 from core.policy.analysis.call_analysis import CallAnalysis, analyze_call
 from core.policy.analysis.masking import NO_MARKS, Marks
+from core.policy.analysis.summaries import restore_file
 from core.policy.grant_book import GrantBook
 from core.policy.grants import Grant
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
@@ -126,9 +127,14 @@ _decision_of_profile = lru_cache(maxsize=256)(_decision)
 
 
 def _analysis_of(query: PolicyQuery) -> CallAnalysis:
-    if query.analysis is not None and query.real is None:
-        return query.analysis
-    return analyze_call(query.tool, query.parameters, home_of(query.shares_disk), query.real, query.marks)
+    analysis = query.analysis
+    if analysis is None or query.real is not None:
+        home = home_of(query.shares_disk)
+        analysis = analyze_call(query.tool, query.parameters, home, query.real, query.marks)
+    if not query.undone:
+        return analysis
+    # Its arguments do not name the file that an undo writes.
+    return analysis._replace(summary=restore_file(query.parameters, query.undone))
 
 
 def home_of(shares_disk: bool) -> str:

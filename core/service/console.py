@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any, Literal, Protocol
 
-from core.approvals.models import Approval, Fatigue, Operator
+from core.approvals.models import AnswerFate, Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
@@ -486,6 +486,14 @@ class ApprovalsApi(Protocol):
         """Answer an approval request by a signed statement; `grant` lets similar requests run from now on.
 
         APPROVAL_INVALID names the reason. If several operators must approve, the request stays pending.
+        """
+
+    @rpc("decide_many", OPERATORS, answer_within=600.0)
+    async def decide_many(self, signed: list[SignedStatement]) -> list[AnswerFate]:
+        """Answer many requests at once, each by a signed statement of its own, all of one operator.
+
+        Each has its fate, in the same order: taken, or why not. What is not taken keeps no other back. A
+        signature has to be valid when the call comes, however long the answers take.
         """
 
     @rpc("edit_approval", OPERATORS)

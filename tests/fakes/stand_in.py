@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from core.approvals.models import Approval, Operator
+from core.approvals.models import AnswerFate, Approval, Operator
 from core.batch.models import Run
 from core.home import Home
 from core.models.tools import Risk
@@ -72,6 +72,7 @@ class StandIn(FakeHost):
         self.fake.tools_of[HERE] = [tool("change", Risk.HIGH)]
         self.fake.answer("call", self._call)
         self.fake.answer("decide", self._decide)
+        self.fake.answer("decide_many", self._decide_many)
 
     def _call(self, device: str, tool: str, parameters: dict[str, Any]) -> Run:
         run = self.fake.on_call(device, tool, parameters, None, "")
@@ -84,6 +85,10 @@ class StandIn(FakeHost):
     def _decide(self, signed: SignedStatement, grant: SignedGrant | None) -> Approval:
         self.harvest += [signed, *([grant] if grant else [])]
         return self.fake.on_decide(signed, grant)
+
+    def _decide_many(self, signed: list[SignedStatement]) -> list[AnswerFate]:
+        self.harvest += signed
+        return self.fake.on_decide_many(signed)
 
     def begin_anew(self) -> None:
         """Forget every run and request: the next call is the first one again."""

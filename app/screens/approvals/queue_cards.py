@@ -12,10 +12,10 @@ from PySide6.QtCore import QObject, Qt
 from app.items.keyed_model import KeyedModel
 from app.screens.approvals.decision_rules import fates_words
 from app.screens.approvals.question_section import question_of, summary_words
-from app.screens.approvals.request_groups import Group, count_words_of, device_words
 from app.text import one_line, plural
 from app.theme.state_looks import risk_look
 from core.approvals.models import Approval, ApprovalState
+from core.approvals.request_groups import Group, count_words_of, device_words
 
 
 @dataclass(frozen=True, slots=True)

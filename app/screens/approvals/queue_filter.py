@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from app.items.filter_edit import Words
-from app.screens.approvals.request_groups import Group
 from app.screens.approvals.request_payload import MASK_SHOWN
 from core.approvals.models import Approval
+from core.approvals.request_groups import Group
 from core.commitments import SECRET_MARK, readable
 from core.filter_language import Filter, Language
 from core.models.tools import Risk

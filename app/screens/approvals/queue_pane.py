@@ -13,7 +13,6 @@ from app.screens.approvals.decision_stats import DecisionStats
 from app.screens.approvals.queue_cards import QueueModel
 from app.screens.approvals.queue_filter import EXAMPLE, QueueFilter
 from app.screens.approvals.queue_view import QueueView
-from app.screens.approvals.request_groups import Group, RequestGroups
 from app.screens.approvals.text import TimeLeft
 from app.text import count_words
 from app.theme.tokens import SPACE
@@ -22,6 +21,7 @@ from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.section import ScreenHead
 from app.widgets.shortcut_label import ShortcutLabel
 from core.approvals.models import Approval, ApprovalState
+from core.approvals.request_groups import Group, RequestGroups
 from core.models.tools import Risk
 
 

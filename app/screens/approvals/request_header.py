@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app.records.asker import asker_words, is_agent
 from app.screens.approvals.question_section import question_of, summary_words
-from app.screens.approvals.request_groups import count_words_of, device_words
 from app.screens.approvals.text import clock_words, local_time
 from app.text import one_line
 from app.theme.tokens import SPACE
@@ -16,6 +15,7 @@ from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.layouts import STRETCH, vbox
 from core.approvals.models import Approval, ApprovalState
+from core.approvals.request_groups import count_words_of, device_words
 from core.models.tools import Risk
 
 SOON_S = 60.0

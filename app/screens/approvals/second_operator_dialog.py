@@ -8,13 +8,13 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from app.input_origin import Stake
 from app.screens.approvals.decision_bar import slot_words
 from app.screens.approvals.decision_rules import DecisionContext, operator_blocker
-from app.screens.approvals.request_groups import device_words
 from app.signing.press_guard import TYPE_IT, PressGuard
 from app.signing.signing_session import SigningSession
 from app.text import one_line
 from app.widgets.dialog import Dialog
 from app.widgets.fields import DropDown, Field, TypedField
 from app.widgets.labels import Label
+from core.approvals.request_groups import device_words
 
 
 class SecondOperatorDialog(Dialog):

@@ -90,10 +90,11 @@ def read_file(parameters: Parameters) -> str:
     return f"Reads {short(parameters['file_path'])}" if "file_path" in parameters else ""
 
 
-def restore_file(parameters: Parameters) -> str:
-    """`restore_file`."""
+def restore_file(parameters: Parameters, path: str = "") -> str:
+    """`restore_file`; `path` is the file, which its arguments do not name, if the journal has it."""
     mark = parameters.get("undo_id")
-    return f"Puts a file back as it was before change {short(mark, 40)}" if mark else ""
+    file = short(path) if path else "a file"
+    return f"Puts {file} back as it was before change {short(mark, 40)}" if mark else ""
 
 
 def screenshot(parameters: Parameters) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.approvals.answering_rules import check_still_secret
-from core.approvals.models import Approval, Fatigue, Operator
+from core.approvals.models import AnswerFate, Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.approvals.suggestions import helpers_for
 from core.audit.events import GrantRevoked, OperatorRegistered, OperatorRemoved
@@ -41,6 +41,9 @@ class LocalApprovals(ClientApi, ApprovalsApi):
 
     async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
         return await self._service.approvals.decide(signed, grant)
+
+    async def decide_many(self, signed: list[SignedStatement]) -> list[AnswerFate]:
+        return await self._service.approvals.decide_many(signed)
 
     async def edit(self, approval: str, parameters: dict[str, Any]) -> Approval:
         service = self._service

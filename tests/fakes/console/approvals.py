@@ -7,7 +7,7 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.approvals.answering_rules import check_grant, check_may_approve
-from core.approvals.models import Approval, ApprovalState, Fatigue, Operator
+from core.approvals.models import AnswerFate, Approval, ApprovalState, Fatigue, NotTaken, Operator
 from core.approvals.preview_models import NOT_THERE, Helper, Preview, Region
 from core.audit.entries import Kind
 from core.canonical_json import sha256_hex
@@ -73,6 +73,45 @@ class ApprovalAnswers(Changes):
         self.request(decided)
         self.work.go_on(decided)
         return decided
+
+    def on_decide_many(self, signed: list[SignedStatement]) -> list[AnswerFate]:
+        fates, named = [], set[str]()
+        for one in signed:
+            statement, fault = one.statement, None
+            try:
+                if statement.approval in named:
+                    raise Refused("This request is being answered already.", ErrorCode.APPROVAL_INVALID)
+                self.on_decide(one, None)
+            except QuarterdeckError as error:
+                fault = error
+            now = self.queue.get(statement.approval)
+            why = None if fault is None else self._why_not(one, now, statement.approval in named)
+            named.add(statement.approval)
+            fates.append(
+                AnswerFate(
+                    approval=statement.approval,
+                    device=statement.device,
+                    state=now.state if now is not None else None,
+                    approved_by=now.approved_by if now is not None else [],
+                    approvers=now.approvers if now is not None else 1,
+                    why=why,
+                    error=fault.info if fault is not None else None,
+                )
+            )
+        return fates
+
+    def _why_not(self, one: SignedStatement, now: Approval | None, twice: bool) -> NotTaken:
+        if twice:
+            return NotTaken.BEING_ANSWERED
+        if now is None:
+            return NotTaken.NOT_FOUND
+        if now.state is not ApprovalState.WAITING:
+            return NotTaken.ENDED
+        try:
+            self._check_answer(one, now)
+        except Refused:
+            return NotTaken.NOT_SIGNED
+        return NotTaken.NEEDS_OTHER_OPERATOR
 
     def _check_answer(self, signed: SignedStatement, waiting: Approval) -> Operator:
         """Who signed an answer, which must be about exactly this request."""

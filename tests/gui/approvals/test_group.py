@@ -11,8 +11,8 @@ from PySide6.QtTest import QTest
 from app.input_origin import InputOrigin
 from app.screens.approvals import request_controller
 from app.screens.approvals.grant_dialog import GrantDialog
-from app.screens.approvals.request_groups import RequestGroups, device_words
 from core.approvals.models import Approval, ApprovalState
+from core.approvals.request_groups import RequestGroups, device_words
 from core.errors import JournalUnavailable
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, DeskWith, make_approval, press, stamp
 from tests.gui.approvals.page import keep_guarded
@@ -45,6 +45,7 @@ def test_alike_is_same_tool_contract_arguments_risk_and_asker_on_different_devic
     assert groups_of(one, other) == [["a-0001", "a-0002"]]
     for different in (
         alike(2, parameters={"command": "uptime "}),
+        alike(2, run="r-0001", step="s", parameters={"command": "uptime\n"}),
         alike(2, risk="high"),
         alike(2, actor="operator:anna"),
         alike(2, run="r-0002"),

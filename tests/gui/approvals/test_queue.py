@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QApplication
 
 from app.screens.approvals.queue_cards import QueueModel
 from app.screens.approvals.queue_pane import QueuePane
-from app.screens.approvals.request_groups import Group
 from app.screens.approvals.text import TimeLeft, clock_words
 from core.approvals.models import Approval, ApprovalState
+from core.approvals.request_groups import Group
 from tests.fakes.approvals_desk import ApprovalsDesk, DeskWith, make_approval
 from tests.fakes.work import most_calls
 

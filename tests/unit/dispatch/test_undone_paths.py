@@ -8,6 +8,7 @@ import pytest
 
 from core.errors import ErrorCode
 from core.home import Home
+from core.policy.analysis.summaries import short
 from core.policy.models import Answer
 from core.service.console import Console
 from core.service.local_console import LocalConsole
@@ -54,6 +55,7 @@ async def test_an_undo_is_denied_where_its_file_is(tmp_path: Path, home: Home, c
         await console.policy.save(text, (await console.policy.text()).digest)
         explained = await console.policy.explain(THIS, "restore_file", {"undo_id": marks[0]})
         assert explained.answer is Answer.DENY
+        assert explained.summary == f"Puts {short(through / 'a.txt')} back as it was before change {marks[0]}"
         assert (await call(console, "restore_file", undo_id=marks[0]))[0] is ErrorCode.DENIED_BY_POLICY
         assert (closed / "a.txt").read_text() == "new"
         assert (await call(console, "restore_file", undo_id=marks[1]))[0] is None
@@ -61,4 +63,5 @@ async def test_an_undo_is_denied_where_its_file_is(tmp_path: Path, home: Home, c
         # What the journal does not know counts against the call, and the reason says so.
         unknown = await console.policy.explain(THIS, "restore_file", {"undo_id": "A" * 24})
         assert unknown.answer is Answer.DENY
+        assert unknown.summary == f"Puts a file back as it was before change {'A' * 24}"
         assert "does not say which file this undo writes" in unknown.reasons[0].text

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.approvals.models import ApprovalState
+from core.approvals.models import ApprovalState, NotTaken
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.batch.models import AskedExpression, Batch, CellState, RunState
 from core.changes import Change, SignedIdentity, change_statement
@@ -112,6 +112,16 @@ def answer(verdict: Any) -> Callable[[Scene], Any]:
 def forged(scene: Scene) -> Any:
     """A statement whose signature is another one's."""
     return answer("approve")(scene).model_copy(update={"signature": "00" * 64})
+
+
+def forged_twice(scene: Scene) -> list[Any]:
+    """The forged statement, named twice in one call."""
+    return [forged(scene)] * 2
+
+
+def listed(make: Callable[[Scene], Any]) -> Callable[[Scene], list[Any]]:
+    """A list of the one value that `make` makes."""
+    return lambda scene: [make(scene)]
 
 
 def identity(scene: Scene) -> SignedIdentity:
@@ -317,6 +327,11 @@ CASES: dict[str, list[Row]] = {
         ("helpers", {"approval": "a-none"}, ErrorCode.NOT_FOUND),
         ("run_helper", {"approval": request, "helper": "none"}, ErrorCode.NOT_FOUND),
         ("decide", {"signed": forged}, ErrorCode.APPROVAL_INVALID),
+        (
+            "decide_many",
+            {"signed": forged_twice},
+            lambda fates: [fate.why for fate in fates] == [NotTaken.NOT_SIGNED, NotTaken.BEING_ANSWERED],
+        ),
         ("edit_approval", {"approval": request, "parameters": {}}, ErrorCode.INVALID_ARGUMENTS),
         (
             "edit_approval",
@@ -326,6 +341,13 @@ CASES: dict[str, list[Row]] = {
         ("approvals", {}, Later(lambda waiting: parameters_of(waiting) == [OTHER])),
         ("decide", {"signed": answer("deny")}, lambda decided: decided.decided_by == "anna"),
         ("decide", {"signed": answer("deny")}, ErrorCode.APPROVAL_INVALID),
+        (
+            "decide_many",
+            {"signed": listed(answer("deny"))},
+            lambda fates: (
+                [(fate.state, fate.why) for fate in fates] == [(ApprovalState.DENIED, NotTaken.ENDED)]
+            ),
+        ),
         (
             "wait_run",
             {"run": run_of("call"), "timeout": PATIENCE_S},

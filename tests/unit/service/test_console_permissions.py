@@ -27,8 +27,8 @@ ANY = frozenset(
 )
 OPERATORS_ONLY = frozenset(
     "accept_machine accept_policy accept_settings add_agent agent_commands agent_tallies agents approval "
-    "approvals backup blob certificates challenge check_policy contract_change decide delete_batch "
-    "device_details doctor "
+    "approvals backup blob certificates challenge check_policy contract_change decide decide_many "
+    "delete_batch device_details doctor "
     "edit_approval entries entry_numbers explain explanation facets fatigue find_in_results find_runs "
     "forget grants helpers histogram hold identify listen listening pair pair_listening pause_agent "
     "pause_run policy_text preview proof propose  reconnect refusals register_operator "
