@@ -11,22 +11,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.broken_text import fault_words
-from core.cli import entries
+from core.cli import entries, entry_export
 from core.cli.answer import Answer
-from core.cli.base import EVERYWHERE, command_set, examples, finish, in_session
+from core.cli.base import (
+    EVERYWHERE,
+    CommonOptions,
+    ReplaceOption,
+    command_set,
+    examples,
+    finish,
+    in_session,
+)
 from core.cli.output import Block, error_json, facts
 from core.cli.session import actor
 from core.cli.signing import KeySource, note_difference, sign_as, signs, unlock_one_of
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, JournalError, ServiceError
 from core.home import Home, HomeLock
 from core.service import exit_codes
+from core.service.journal_export import EntryFormat
 from core.service.rpc.client import RemoteConsole
 
 if TYPE_CHECKING:
     from core.audit.spool import SpoolKey
 
 commands = command_set()
-app = typer.Typer(help="The journal: find, show, verify.", epilog=EVERYWHERE, no_args_is_help=True)
+app = typer.Typer(help="The journal: find, show, export, verify.", epilog=EVERYWHERE, no_args_is_help=True)
 commands.add_typer(app, name="audit")
 
 # The largest number that the journal can store.
@@ -250,6 +259,35 @@ def audit_find(
     """Find entries, newest first, by what they hold; without a query, all."""
     words = " ".join(query or [])
     in_session(context, lambda session: entries.find(session, words, limit, before))
+
+
+@app.command(
+    "export",
+    epilog=examples(
+        "audit export --output journal.jsonl",
+        "audit export 'device:lab-* since:7d' --format csv --output lab.csv",
+        "audit export tool:shell_execute --output - | wc -l",
+    ),
+)
+def audit_export(
+    context: typer.Context,
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE", help="The file to write; - is standard output.")
+    ],
+    query: Annotated[list[str] | None, typer.Argument(metavar="QUERY...")] = None,
+    wanted: Annotated[EntryFormat, typer.Option("--format", help="jsonl or csv.")] = EntryFormat.JSONL,
+    replace: ReplaceOption = False,
+) -> None:
+    """Write the entries that match a query, oldest first, to a file; without a query, all.
+
+    jsonl has an entry a line, exactly as it is hashed: SHA-256 over a zero byte and the line is the entry's
+    leaf in the journal's Merkle tree (RFC 6962). In csv, a text that a spreadsheet would run as a formula is
+    quoted. Pictures and large outputs are left out; secrets are masked, as in the journal.
+    """
+    given: CommonOptions = context.obj
+    entry_export.check_target(output, given.json)
+    words = " ".join(query or [])
+    in_session(context, lambda session: entry_export.export(session, words, wanted, output, replace))
 
 
 @app.command("show", epilog=examples("audit show 983", "audit show 983 --json"))

@@ -8,7 +8,7 @@ import pytest
 
 from core.batch.models import Cell, CellState
 from core.cli.run_display import MOST_DEVICES, PlainDisplay, live_lines
-from core.service.result_export import neutral
+from core.service.export_file import neutral
 
 
 def cell(device: str, state: CellState, step: str = "look", **more: str) -> Cell:
