@@ -59,12 +59,14 @@ def write_atomic(path: Path, data: bytes | str, mode: int = 0o600, *, replace: b
 
 
 @contextlib.contextmanager
-def writing_atomic(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
+def writing_atomic(path: Path, mode: int = 0o600, *, replace: bool = True) -> Iterator[TextIO]:
     """A text file that is written piece by piece, and is at `path` once all of it is on the disk.
 
-    As with `write_atomic`, an error leaves the old file or none.
+    As with `write_atomic`, an error leaves the old file or none, and with `replace` False an existing file is
+    never overwritten.
 
     Raises:
+        FileExistsError: `replace` is False, and the name is taken by now.
         OSError: the file cannot be written.
     """
     temporary = temporary_name(path)
@@ -74,7 +76,10 @@ def writing_atomic(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        if replace:
+            temporary.replace(path)
+        else:
+            give_name(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

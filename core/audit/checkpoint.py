@@ -61,11 +61,11 @@ class Checkpoint:
 
     def text(self) -> str:
         """The signed text."""
-        lines = [self.origin, str(self.size), _to_base64(self.root)]
+        lines = [self.origin, str(self.size), to_base64(self.root)]
         if self.spool is not None:
             lines.append(f"spool {self.spool}")
         if self.kept is not None:
-            lines.append(f"checkpoints {self.kept.count} {_to_base64(self.kept.digest)}")
+            lines.append(f"checkpoints {self.kept.count} {to_base64(self.kept.digest)}")
         return "\n".join(lines) + "\n"
 
 
@@ -101,7 +101,7 @@ class Signer:
     def sign_checkpoint(self, checkpoint: Checkpoint) -> str:
         """The signed note of a checkpoint of this journal."""
         text = checkpoint.text()
-        signature = _to_base64(self._id + self._key.sign(text.encode()))
+        signature = to_base64(self._id + self._key.sign(text.encode()))
         return f"{text}\n\u2014 {self.origin} {signature}\n"
 
 
@@ -121,9 +121,9 @@ def read_checkpoint(note: str, key: Ed25519PublicKey, origin: str | None = None)
         raise JournalCorrupt("A checkpoint is not written the way checkpoints are.")
     if match[1] != checkpoint.origin or (origin is not None and checkpoint.origin != origin):
         raise JournalCorrupt(f"A checkpoint belongs to {checkpoint.origin!r}, which is another journal.")
-    signature = _from_base64(match[2])
+    signature = from_base64(match[2])
     if signature[:4] != key_id(checkpoint.origin, key):
-        raise JournalCorrupt("A checkpoint was signed with another key than this home's journal key.")
+        raise JournalCorrupt("A checkpoint was signed with another key than the journal's.")
     try:
         key.verify(signature[4:], text.encode())
     except InvalidSignature:
@@ -167,23 +167,29 @@ def _extension(line: str, name: str, values: int) -> list[str]:
 
 
 def _digest(text: str) -> bytes:
-    data = _from_base64(text)
+    data = from_base64(text)
     if len(data) != HASH_BYTES:
         raise JournalCorrupt("A checkpoint holds a root that is not a SHA-256 digest.")
     return data
 
 
-def _to_base64(data: bytes) -> str:
+def to_base64(data: bytes) -> str:
+    """Bytes in base64, in its one proper form."""
     return base64.b64encode(data).decode()
 
 
-def _from_base64(text: str) -> bytes:
+def from_base64(text: str) -> bytes:
+    """The bytes of base64 in its one proper form.
+
+    Raises:
+        JournalCorrupt: it is not base64, or in another form.
+    """
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise JournalCorrupt("A checkpoint holds text that is not base64.") from None
     # Unused bits at the end would allow different texts for the same bytes.
-    if _to_base64(data) != text:
+    if to_base64(data) != text:
         raise JournalCorrupt("A checkpoint holds base64 that is not in its one proper form.")
     return data
 

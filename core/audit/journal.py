@@ -29,12 +29,22 @@ from core.audit.connection_pool import Readers
 from core.audit.encode import Parts, decode
 from core.audit.entries import Entry, NewEntry
 from core.audit.head_file import HEAD_FILE, read_head_file
-from core.audit.models import Bucket, Facet, InclusionProof, JournalState, NumberPage, Page, VerifyReport
+from core.audit.models import (
+    Bucket,
+    ExportCursor,
+    ExportPage,
+    Facet,
+    InclusionProof,
+    JournalState,
+    NumberPage,
+    Page,
+    VerifyReport,
+)
 from core.audit.pending_writes import PendingWrites
 from core.audit.prove import prove
 from core.audit.query import Query, parse_query
 from core.audit.run_search import FoundRuns, search_runs
-from core.audit.search import entries_of_run, facets_of, histogram_of, search, search_numbers
+from core.audit.search import entries_of_run, export_page, facets_of, histogram_of, search, search_numbers
 from core.audit.spool import SPOOL, Spool, SpoolKey
 from core.audit.spool_recovery import Recovery, check_recoverable, log_path, recover
 from core.audit.store import DATABASE, Store, journal_error
@@ -336,6 +346,14 @@ class Journal:
         """
         parsed = parse_query(query)
         return await self._readers.read(lambda db: search_numbers(db, parsed, before, limit))
+
+    async def export(self, query: str, cursor: ExportCursor | None = None) -> ExportPage:
+        """The next entries of an export; see `search.export_page`.
+
+        Raises:
+            BadInput: the query is invalid; names the column and the allowed terms.
+        """
+        return await self._readers.read(lambda db: export_page(db, query, cursor))
 
     async def search_runs(
         self, words: str, live: Mapping[str, str], before: int | None = None, limit: int = 50

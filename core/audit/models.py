@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from core.audit.entries import Entry
 
@@ -48,6 +48,31 @@ class NumberPage(_Answer):
 
     numbers: list[int]
     next_before: int | None
+
+
+class ExportCursor(_Answer):
+    """Where an export goes on: after the entry `after`, up to `through`.
+
+    `through` was the newest entry when the export began, and `at` the moment, so that what is written
+    meanwhile is not in it and ages in the query (`since:1h`) keep their meaning.
+    """
+
+    after: int = Field(ge=0)
+    through: int = Field(ge=0)
+    at: str
+
+
+class ExportPage(_Answer):
+    """Matching entries, oldest first, as the canonical texts whose hashes are in the journal's tree.
+
+    `through` is the cursor's; `checkpoint` is the journal's signed head, which on the first page is over
+    `through` entries. `next` requests the following page; None at the end.
+    """
+
+    entries: list[str]
+    through: int
+    checkpoint: str
+    next: ExportCursor | None
 
 
 class Facet(_Answer):

@@ -42,20 +42,31 @@ def prove(connection: sqlite3.Connection, seq: int) -> InclusionProof:
 
 def verify_inclusion(proof: InclusionProof, key: Ed25519PublicKey) -> bool:
     """Whether a proof is valid: entry to leaf, path to root, root and size as in a checkpoint of `key`."""
+    return not fault_of(proof, key)
+
+
+def fault_of(proof: InclusionProof, key: Ed25519PublicKey) -> str:
+    """The first step of a proof, from the leaf up, that fails, as a sentence; empty if the proof is valid."""
+    try:
+        leaf = leaf_hash(proof.entry.encode())
+    except UnicodeEncodeError:
+        return "The entry's text is not text in Unicode."
+    if leaf.hex() != proof.leaf:
+        return "The entry's text does not give the hash it is filed under."
+    try:
+        path = [bytes.fromhex(node) for node in proof.path]
+    except ValueError:
+        return "The path holds something that is not a hash."
+    root = root_from_path(leaf, proof.seq - 1, proof.size, path)
+    if root is None or root.hex() != proof.root:
+        return "The path does not lead from this entry to the root."
     try:
         checkpoint = read_checkpoint(proof.checkpoint, key)
-        path = [bytes.fromhex(node) for node in proof.path]
-        leaf = leaf_hash(proof.entry.encode())
-    except (JournalCorrupt, ValueError):
-        return False
-    root = root_from_path(leaf, proof.seq - 1, proof.size, path)
-    return (
-        root is not None
-        and leaf.hex() == proof.leaf
-        and root.hex() == proof.root
-        and checkpoint.root == root
-        and checkpoint.size == proof.size
-    )
+    except JournalCorrupt as error:
+        return error.message
+    if checkpoint.root != root or checkpoint.size != proof.size:
+        return "The checkpoint signs another root than this path leads to."
+    return ""
 
 
 def _subtree(connection: sqlite3.Connection, start: int, end: int) -> bytes:

@@ -10,21 +10,25 @@ import sqlite3
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from core.audit.encode import decode
 from core.audit.entries import Entry
-from core.audit.models import Bucket, Facet, NumberPage, Page
-from core.audit.query import TEXT_FIELDS, Query
+from core.audit.models import Bucket, ExportCursor, ExportPage, Facet, NumberPage, Page
+from core.audit.query import TEXT_FIELDS, Query, parse_query
 from core.audit.query_plan import Plan, count_value, first_since, last_seq, plan_search, time_of, values_of
 from core.errors import BadInput, JournalCorrupt
+from core.ids import now_utc
 
 COUNT_BOUND = 10_000
 BUDGET_SECONDS = 1.0
 MAX_BUCKETS = 1000
 MAX_FACETS = 1000
 _PAGE_BYTES = 32 * 1024 * 1024
+# A page of an export ends at the first of these; the last entry of a page may have 8 MiB.
+EXPORT_ENTRIES = 2_000
+EXPORT_BYTES = 4 * 1024 * 1024
 # A page may take `BUDGET_SECONDS`; the count that follows must not be noticeable.
 COUNT_SECONDS = 0.04
 _FIRST_SPAN = 16_384
@@ -83,6 +87,54 @@ def search_numbers(
     if len(numbers) > limit:
         return NumberPage(numbers=numbers[:limit], next_before=numbers[limit - 1])
     return NumberPage(numbers=numbers, next_before=None if walk.complete else walk.reached)
+
+
+def export_page(connection: sqlite3.Connection, query: str, cursor: ExportCursor | None) -> ExportPage:
+    """The next entries of an export, oldest first; the first ones without a cursor.
+
+    Like any search it ends after `BUDGET_SECONDS`, with what was found so far and a cursor.
+
+    Raises:
+        BadInput: the query or the cursor is invalid.
+    """
+    head = connection.execute("SELECT note FROM head").fetchone()
+    newest = last_seq(connection)
+    if cursor is None:
+        cursor = ExportCursor(after=0, through=newest, at=now_utc())
+    plan = plan_search(connection, parse_query(query, _moment_of(cursor)), 1, min(cursor.through, newest))
+    walk = _Walk(
+        connection,
+        plan,
+        max(plan.low, cursor.after + 1),
+        plan.high,
+        newest_first=False,
+        deadline=time.monotonic() + BUDGET_SECONDS,
+    )
+    texts: list[str] = []
+    size, after = 0, cursor.after
+    with closing(walk):
+        for seq in walk:
+            data = _bytes_of(connection, seq)
+            texts.append(data.decode())
+            size, after = size + len(data), seq
+            if len(texts) == EXPORT_ENTRIES or size >= EXPORT_BYTES:
+                break
+        else:
+            after = cursor.through if walk.complete else walk.reached or cursor.after
+    return ExportPage(
+        entries=texts,
+        through=cursor.through,
+        checkpoint=head[0] if head is not None else "",
+        next=cursor.model_copy(update={"after": after}) if after < cursor.through else None,
+    )
+
+
+def _moment_of(cursor: ExportCursor) -> datetime:
+    try:
+        moment = _as_datetime(cursor.at)
+    except ValueError as error:
+        raise BadInput("An export goes on from the cursor of its last page only.") from error
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def entries_of_run(
@@ -216,15 +268,20 @@ def _load(connection: sqlite3.Connection, seqs: list[int]) -> tuple[list[Entry],
     entries: list[Entry] = []
     size = 0
     for seq in seqs:
-        row = connection.execute("SELECT entry FROM entries WHERE seq = ?", (seq,)).fetchone()
-        if row is None or type(row[0]) is not bytes:
-            raise JournalCorrupt(f"Journal entry {seq} is missing; run `quarterdeck audit verify`.")
-        data: bytes = row[0]
+        data = _bytes_of(connection, seq)
         size += len(data)
         if entries and size > _PAGE_BYTES:
             return entries, True
         entries.append(decode(data))
     return entries, False
+
+
+def _bytes_of(connection: sqlite3.Connection, seq: int) -> bytes:
+    """The canonical bytes of an entry that the indexes name."""
+    row = connection.execute("SELECT entry FROM entries WHERE seq = ?", (seq,)).fetchone()
+    if row is None or type(row[0]) is not bytes:
+        raise JournalCorrupt(f"Journal entry {seq} is missing; run `quarterdeck audit verify`.")
+    return row[0]
 
 
 def _as_datetime(text: str) -> datetime:

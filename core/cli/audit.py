@@ -11,22 +11,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.broken_text import fault_words
-from core.cli import entries
+from core.cli import entries, entry_export, proofs
 from core.cli.answer import Answer
-from core.cli.base import EVERYWHERE, command_set, examples, finish, in_session
+from core.cli.base import (
+    EVERYWHERE,
+    CommonOptions,
+    ReplaceOption,
+    command_set,
+    examples,
+    finish,
+    in_session,
+)
 from core.cli.output import Block, Prose, error_json, facts, span
 from core.cli.session import actor
 from core.cli.signing import KeySource, note_difference, sign_as, signs, unlock_one_of
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, JournalError, ServiceError
 from core.home import Home, HomeLock
 from core.service import exit_codes
+from core.service.journal_export import EntryFormat
 from core.service.rpc.client import RemoteConsole
 
 if TYPE_CHECKING:
     from core.audit.spool import SpoolKey
 
 commands = command_set()
-app = typer.Typer(help="The journal: find, show, verify.", epilog=EVERYWHERE, no_args_is_help=True)
+app = typer.Typer(
+    help="The journal: find, show, export, prove, verify.", epilog=EVERYWHERE, no_args_is_help=True
+)
 commands.add_typer(app, name="audit")
 
 # The largest number that the journal can store.
@@ -194,10 +205,16 @@ async def accept_loss(home: Home, unlocking: KeySource) -> Answer:
 
 
 @app.command(
-    "verify", epilog=examples("audit verify", "audit verify --checkpoint /media/usb/checkpoint --json")
+    "verify",
+    epilog=examples(
+        "audit verify",
+        "audit verify --checkpoint /media/usb/checkpoint --json",
+        "audit verify entry-983.tlog-proof --key journal.pub",
+    ),
 )
 def audit_verify(
     context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE")] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -206,14 +223,31 @@ def audit_verify(
             help="Compare with a checkpoint that an earlier verification printed, kept elsewhere since.",
         ),
     ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            help="The public key of the journal that a proof is of (its keys/journal.pub), else this home's.",
+        ),
+    ] = None,
 ) -> None:
-    """Recompute the whole journal, blobs included. Exit code 8 when it does not verify.
+    """Recompute the whole journal, blobs included, or check the proof in FILE. Exit code 8 when it is wrong.
 
-    The last lines are the newest checkpoint, a signed note over all entries. Keep them where this home's
-    files cannot reach (quarterdeck audit verify > FILE on another disk): with --checkpoint FILE a later
-    verification finds a journal that was rolled back, or started over, as a whole.
+    FILE is what audit prove wrote. It is checked without a service, and with --key without a home.
+
+    Of a journal, the last lines are the newest checkpoint, a signed note over all entries. Keep them where
+    this home's files cannot reach (quarterdeck audit verify > FILE on another disk): with --checkpoint FILE a
+    later verification finds a journal that was rolled back, or started over, as a whole.
     """
-    finish(context, asyncio.run(verify(context.obj.home, checkpoint)))
+    home = context.obj.home
+    if file is None:
+        if key is not None:
+            raise BadInput("--key goes with the FILE of a proof; the journal is verified with its own key.")
+        finish(context, asyncio.run(verify(home, checkpoint)))
+    if checkpoint is not None:
+        raise BadInput("--checkpoint is compared with the journal; a proof in FILE has its own.")
+    finish(context, proofs.verify(home, file, key))
 
 
 @app.command("accept-loss", epilog=examples("audit accept-loss", "audit accept-loss --operator anna"))
@@ -250,6 +284,54 @@ def audit_find(
     """Find entries, newest first, by what they hold; without a query, all."""
     words = " ".join(query or [])
     in_session(context, lambda session: entries.find(session, words, limit, before))
+
+
+@app.command(
+    "export",
+    epilog=examples(
+        "audit export --output journal.jsonl",
+        "audit export 'device:lab-* since:7d' --format csv --output lab.csv",
+        "audit export tool:shell_execute --output - | wc -l",
+    ),
+)
+def audit_export(
+    context: typer.Context,
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE", help="The file to write; - is standard output.")
+    ],
+    query: Annotated[list[str] | None, typer.Argument(metavar="QUERY...")] = None,
+    wanted: Annotated[EntryFormat, typer.Option("--format", help="jsonl or csv.")] = EntryFormat.JSONL,
+    replace: ReplaceOption = False,
+) -> None:
+    """Write the entries that match a query, oldest first, to a file; without a query, all.
+
+    jsonl has an entry a line, exactly as it is hashed: SHA-256 over a zero byte and the line is the entry's
+    leaf in the journal's Merkle tree (RFC 6962). In csv, a text that a spreadsheet would run as a formula is
+    quoted. Pictures and large outputs are left out; secrets are masked, as in the journal.
+    """
+    given: CommonOptions = context.obj
+    entry_export.check_target(output, given.json)
+    words = " ".join(query or [])
+    in_session(context, lambda session: entry_export.export(session, words, wanted, output, replace))
+
+
+@app.command(
+    "prove", epilog=examples("audit prove 983 --output entry-983.tlog-proof", "audit prove 983 | less")
+)
+def audit_prove(
+    context: typer.Context,
+    seq: Annotated[int, typer.Argument(metavar="NUMBER", min=0, max=LAST)],
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="The file to write; else it is printed.")
+    ] = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Prove to others that the journal has one entry, in a file of its own (C2SP tlog-proof).
+
+    It has the entry, the path from its hash to the root, and the signed head. audit verify FILE checks it
+    anywhere, with the journal's public key (keys/journal.pub) alone. Exit code 8 when it does not hold.
+    """
+    in_session(context, lambda session: proofs.prove(session, seq, output, replace))
 
 
 @app.command("show", epilog=examples("audit show 983", "audit show 983 --json"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +12,11 @@ import typer
 from core.approvals.operator_keys import SHORTEST_PASSPHRASE
 from core.cli.answer import Answer
 from core.cli.base import CommonOptions, command_set, end_on_signals, examples, finish, in_session
-from core.cli.output import Block, Prose, facts, lines, moment, note, size_words
+from core.cli.output import Block, Prose, facts, lines, moment, size_words
+from core.cli.progress_line import ProgressLine
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session, actor
 from core.cli.signing import KeySource, checked
-from core.cli.terminal import moves_cursor
 from core.errors import BadInput, QuarterdeckError
 from core.home import Home
 from core.service.console import BackupKey, BackupMade, Console, WorkProgressed
@@ -121,14 +120,14 @@ async def _passphrase(passphrase_file: Path | None, question: str) -> str:
 
 
 async def _made(console: Console, path: Path, key: BackupKey) -> BackupMade:
-    line = _ProgressLine("Backup")
+    line = ProgressLine("Backup")
     events = console.events()
 
     async def follow() -> None:
         try:
             async for event in events:
                 if isinstance(event, WorkProgressed) and event.what == "backup":
-                    line.show(event.done, event.total)
+                    line.show_bytes(event.done, event.total)
         except QuarterdeckError:
             # The service is lost, which the caller finds out as well.
             return
@@ -170,13 +169,13 @@ async def _restored(home: Home, path: Path, passphrase_file: Path | None) -> Res
     from core.service.backup.sealing import key_of
 
     restoring.check_unused(home)
-    line = _ProgressLine("Restore")
+    line = ProgressLine("Restore")
     with restoring.BackupFile(path) as backup:
         passphrase = await _passphrase(passphrase_file, "Passphrase of the backup: ")
         try:
             key = await asyncio.to_thread(key_of, passphrase, backup.description.salt)
             return await in_stoppable_thread(
-                lambda stop: restoring.restore(home, backup, key, actor(), line.show, stop)
+                lambda stop: restoring.restore(home, backup, key, actor(), line.show_bytes, stop)
             )
         finally:
             line.close()
@@ -195,28 +194,3 @@ def _restored_words(home: Home, restored: Restored) -> Prose:
         " grants, agents and devices before work goes on."
     )
     return Prose(lines(words))
-
-
-class _ProgressLine:
-    """One line on a terminal that says how far it is; nothing where there is no terminal."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._shown = False
-        self._wanted = sys.stderr.isatty() and moves_cursor()
-
-    def show(self, done: int, total: int) -> None:
-        """Show how far it is now."""
-        if self._wanted and total:
-            self._shown = True
-            print(
-                f"\r{self._what}: {100 * done // total} % of {total / 1e6:,.1f} MB",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    def close(self) -> None:
-        """End the line."""
-        if self._shown:
-            note("")

@@ -57,6 +57,7 @@ SaveOption = Annotated[
         help="Save the pictures and large outputs of results as new files in this folder.",
     ),
 ]
+ReplaceOption = Annotated[bool, typer.Option("--replace", "--force", help="Write over a file that is there.")]
 WaitOption = Annotated[
     float,
     typer.Option(

@@ -58,7 +58,7 @@ COMMANDS = {
     "approvals": Place("approvals", "What waits for an operator's answer."),
     "grants": Place("approvals", "Remembered approvals: what runs without asking."),
     "operators": Place("approvals", "Who may approve."),
-    "audit": Place("audit", "The journal: find, show, verify."),
+    "audit": Place("audit", "The journal: find, show, export, prove, verify."),
     "backup": Place(
         "backup", "Write everything that this home needs to a new file, also while its service runs."
     ),

@@ -62,7 +62,19 @@ def _how(entry: Entry) -> str:
 
 
 async def entry(session: Session, seq: int) -> Answer:
-    """Show a journal entry in full, and check the proof that the journal's signed head covers it.
+    """Show a journal entry in full, and check the proof that the journal's signed head covers it."""
+    found, proof, finding = await proved(session, seq)
+    told = found.model_dump(mode="json")
+    text = [shown_json(told), "", *_proof_text(proof, finding)]
+    value = {**told, "proof": {**proof.model_dump(mode="json"), "holds": finding.ok}}
+    if finding.ok:
+        return Answer(value, text)
+    error = not_held(seq, finding)
+    return Answer({**value, "error": error_json(error)}, text, exit_codes.JOURNAL_BAD, error)
+
+
+async def proved(session: Session, seq: int) -> tuple[Entry, Proof, Finding]:
+    """An entry, its proof, and the result of checking it.
 
     The check uses the key in this home's own folder, not the key that came with the proof.
     """
@@ -72,17 +84,13 @@ async def entry(session: Session, seq: int) -> Answer:
     kept = await asyncio.to_thread(_journal_key, session)
     if finding.ok and kept != proof.public_key:
         finding = Finding(False, "The proof is signed with another key than this home's.", VERIFY_ALL)
-    told = found.model_dump(mode="json")
-    text = [shown_json(told), "", *_proof_text(proof, finding)]
-    value = {**told, "proof": {**proof.model_dump(mode="json"), "holds": finding.ok}}
-    if finding.ok:
-        return Answer(value, text)
-    error = ErrorInfo(
-        code=ErrorCode.JOURNAL_CORRUPT,
-        message=f"The proof of entry {seq} does not hold: {finding.words}",
-        next=finding.what_now,
-    )
-    return Answer({**value, "error": error_json(error)}, text, exit_codes.JOURNAL_BAD, error)
+    return found, proof, finding
+
+
+def not_held(seq: int, finding: Finding) -> ErrorInfo:
+    """The error of a proof that does not hold."""
+    message = f"The proof of entry {seq} does not hold: {finding.words}"
+    return ErrorInfo(code=ErrorCode.JOURNAL_CORRUPT, message=message, next=finding.what_now)
 
 
 def _journal_key(session: Session) -> str:

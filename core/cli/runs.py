@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from enum import StrEnum
@@ -23,6 +22,7 @@ from core.cli.base import (
     EVERYWHERE,
     DeviceArgument,
     FilterOption,
+    ReplaceOption,
     SaveOption,
     WaitOption,
     command_set,
@@ -34,7 +34,7 @@ from core.cli.follow import HowToFollow, follow
 from core.cli.output import Block, Remark, note, note_blocks, one_line, table
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.run_text import plan_json, plan_text
-from core.cli.saving import Saving
+from core.cli.saving import Saving, check_not_there
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
 from core.commands.results import CommandResult
@@ -326,7 +326,7 @@ def export(
     run: RunArgument,
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The file to write.")],
     wanted: Annotated[ExportFormat, typer.Option("--format", help="csv or json.")] = ExportFormat.CSV,
-    replace: Annotated[bool, typer.Option("--replace", help="Write over a file that is there.")] = False,
+    replace: ReplaceOption = False,
 ) -> None:
     """Write the results of a run to a file. A text that a spreadsheet would run as a formula is quoted."""
 
@@ -339,21 +339,6 @@ def export(
         return Answer(told, f"{plural(count, 'result')} of {run} {are} in {one_line(output)}.")
 
     in_session(context, work)
-
-
-async def check_not_there(path: Path) -> None:
-    """Check that there is no such file, or ask whether it is to be written over.
-
-    Raises:
-        BadInput: there is one, and the answer is no, or there is no terminal to ask on.
-    """
-    if not await asyncio.to_thread(os.path.lexists, path):
-        return
-    if not is_terminal():
-        raise BadInput(f"{path} is there already, and nothing was written: add --replace to write over it.")
-    answer = await ask_line(f"{one_line(path)} is there already. Write over it? [y/N] ")
-    if answer.strip().lower() not in ("y", "yes"):
-        raise BadInput(f"{path} is there already, and nothing was written.")
 
 
 @app.command("search", epilog=examples("runs search r-0007 'connection refused'"))

@@ -1,4 +1,4 @@
-"""Saving of pictures and large outputs as files, named by this program, never over an existing file."""
+"""Saving of pictures and large outputs as new files, and the question before a file is written over."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from core.canonical_json import sha256_hex
 from core.cli.output import note, one_line
+from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
 from core.commands.results import CommandResult
 from core.errors import BadInput, JournalCorrupt, QuarterdeckError
@@ -79,6 +80,22 @@ class Saving:
     def code(self, code: int) -> int:
         """The exit code of a command that ended with `code`, changed to a fault where saving failed."""
         return exit_codes.FAULT if self.failed and code == exit_codes.DONE else code
+
+
+async def check_not_there(path: Path) -> bool:
+    """Check that there is no such file, or ask whether it is to be written over; returns whether it is.
+
+    Raises:
+        BadInput: there is one, and the answer is no, or there is no terminal to ask on.
+    """
+    if not await asyncio.to_thread(os.path.lexists, path):
+        return False
+    if not is_terminal():
+        raise BadInput(f"{path} is there already, and nothing was written: add --replace to write over it.")
+    answer = await ask_line(f"{one_line(path)} is there already. Write over it? [y/N] ")
+    if answer.strip().lower() not in ("y", "yes"):
+        raise BadInput(f"{path} is there already, and nothing was written.")
+    return True
 
 
 def file_name(result: CommandResult, digest: str, media_type: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 from core.approvals.models import AnswerFate, Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
-from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
+from core.audit.models import Bucket, ExportCursor, ExportPage, Facet, NumberPage, VerifyReport
 from core.batch.models import (
     AskedExpression,
     Batch,
@@ -592,6 +592,10 @@ class JournalApi(Protocol):
     @rpc("entry_numbers", OPERATORS)
     async def numbers(self, query: str = "", before: int | None = None, limit: int = 10_000) -> NumberPage:
         """The numbers of matching entries, highest first: at most 10,000 per call."""
+
+    @rpc("export_entries", OPERATORS)
+    async def export(self, query: str = "", cursor: ExportCursor | None = None) -> ExportPage:
+        """Canonical texts of matching entries, oldest first; with a page's cursor, those after the page."""
 
     @rpc("entry", ANY_CLIENT)
     async def entry(self, seq: int) -> Entry:

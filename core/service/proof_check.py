@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 
-from core.audit.checkpoint import read_checkpoint
 from core.audit.entries import Entry
-from core.audit.merkle import leaf_hash, root_from_path
-from core.audit.prove import verify_inclusion
-from core.errors import JournalCorrupt
+from core.audit.prove import fault_of
 from core.service.api.models import Proof
 
 VERIFY_ALL = (
@@ -69,8 +66,8 @@ def check_proof(shown: Entry, proof: Proof, asked: int | None = None) -> Finding
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(proof.public_key))
     except ValueError:
         return _bad("The journal's public key is missing or is not a key.")
-    if not verify_inclusion(proof, key):
-        return _bad(_why(proof, key))
+    if fault := fault_of(proof, key):
+        return _bad(fault)
     try:
         proven = Entry.model_validate_json(proof.entry)
     except ValidationError:
@@ -80,27 +77,6 @@ def check_proof(shown: Entry, proof: Proof, asked: int | None = None) -> Finding
     return Finding(
         True, "In the journal, unchanged.", "Checked here, from the entry's text to the signature."
     )
-
-
-def _why(proof: Proof, key: Ed25519PublicKey) -> str:
-    """The first step, from the leaf up, that fails."""
-    leaf = leaf_hash(proof.entry.encode())
-    if leaf.hex() != proof.leaf:
-        return "The entry's text does not give the hash it is filed under."
-    try:
-        path = [bytes.fromhex(node) for node in proof.path]
-    except ValueError:
-        return "The path holds something that is not a hash."
-    root = root_from_path(leaf, proof.seq - 1, proof.size, path)
-    if root is None or root.hex() != proof.root:
-        return "The path does not lead from this entry to the root."
-    try:
-        checkpoint = read_checkpoint(proof.checkpoint, key)
-    except JournalCorrupt as error:
-        return error.message
-    if checkpoint.root != root or checkpoint.size != proof.size:
-        return "The checkpoint signs another root than this path leads to."
-    return "The proof does not hold."
 
 
 def _bad(words: str) -> Finding:

@@ -24,7 +24,18 @@ from core.service.service import Service
 
 _READS = {
     "journal": frozenset(
-        {"entries", "numbers", "entry", "histogram", "facets", "command", "blob", "prove", "timeline"}
+        {
+            "entries",
+            "numbers",
+            "export",
+            "entry",
+            "histogram",
+            "facets",
+            "command",
+            "blob",
+            "prove",
+            "timeline",
+        }
     ),
     "runs": frozenset({"list", "find", "get", "cells"}),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -11,17 +10,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from core.batch.models import Cell, RunSummary, result_of
-from core.errors import BadInput
-from core.files import writing_atomic
 from core.service.console import RunsApi
 from core.service.envelope import envelope_of
+from core.service.export_file import CsvRows, export_file
 
 COLUMNS = (
     "run", "device", "step", "tool", "state", "status", "verdict", "basis", "error", "message", "started_at",
     "ended_at", "duration_ms", "attempts", "call_id", "note", "result",
 )  # fmt: skip
-# Spreadsheets read a cell that begins so as a formula, which may call programs.
-_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 class ExportFormat(StrEnum):
@@ -52,25 +48,15 @@ async def export_results(
         BadInput: there is no such run, or the file cannot be written.
     """
     page = await runs.cells(run)
-    writing = writing_atomic(path)
-    try:
-        # The disk is waited for in a thread: the caller's loop may be that of a window.
-        file = await asyncio.to_thread(writing.__enter__)
-        try:
-            writer = (_Csv if wanted is ExportFormat.CSV else _Json)(file, page.run)
-            while True:
-                await asyncio.to_thread(writer.write, page.cells)
-                on_page(len(page.run.devices) if page.next is None else page.next, len(page.run.devices))
-                if page.next is None:
-                    break
-                page = await runs.cells(run, page.next)
-            writer.end()
-        except BaseException as error:
-            writing.__exit__(type(error), error, error.__traceback__)
-            raise
-        await asyncio.to_thread(writing.__exit__, None, None, None)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror or error}.") from error
+    async with export_file(path) as file:
+        writer = (_Csv if wanted is ExportFormat.CSV else _Json)(file, page.run)
+        while True:
+            await asyncio.to_thread(writer.write, page.cells)
+            on_page(len(page.run.devices) if page.next is None else page.next, len(page.run.devices))
+            if page.next is None:
+                break
+            page = await runs.cells(run, page.next)
+        writer.end()
     return writer.count
 
 
@@ -80,11 +66,10 @@ class _Csv:
     def __init__(self, file: TextIO, summary: RunSummary) -> None:
         del summary
         self.count = 0
-        self._writer = csv.writer(file)
-        self._writer.writerow(COLUMNS)
+        self._rows = CsvRows(file, COLUMNS)
 
     def write(self, cells: Sequence[Cell]) -> None:
-        self._writer.writerows(map(neutral, row_of(cell)) for cell in cells)
+        self._rows.write(map(row_of, cells))
         self.count += len(cells)
 
     def end(self) -> None:
@@ -135,10 +120,3 @@ def row_of(cell: Cell) -> list[Any]:
         cell.note,
         "" if value is None else json.dumps(value, ensure_ascii=False),
     ]
-
-
-def neutral(value: Any) -> Any:
-    """A value for a CSV cell: a text that a spreadsheet would take for a formula gets an apostrophe."""
-    if isinstance(value, str) and value.startswith(_FORMULA_SIGNS):
-        return f"'{value}"
-    return value

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="mounts of POSIX syst
 READS = [
     ("audit", "find", "kind:result_recorded"),
     ("audit", "show", "3"),
+    ("audit", "prove", "3"),
+    ("audit", "export", "--output", "-"),
     ("audit", "verify"),
     ("runs", "list"),
     ("runs", "show", "r-0001"),

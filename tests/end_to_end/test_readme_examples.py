@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -23,7 +27,7 @@ from core.service import exit_codes
 from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import open_service
-from tests.fakes.program import run
+from tests.fakes.program import environment, run
 from tests.fakes.service_process import served as serving
 from tests.fakes.signing import accepted
 
@@ -134,6 +138,27 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     asyncio.run(accepted(home, ""))
     with serving(home):
         yield home
+
+
+def test_evidence_is_written_and_checked_as_shown(served: Home, tmp_path: Path) -> None:
+    shutil.copy(served.keys / "journal.pub", tmp_path / "journal.pub")
+    (tmp_path / "quarterdeck").write_text(
+        f'#!/bin/sh\nexec {sys.executable} -m app --home {served.path} "$@"\n'
+    )
+    (tmp_path / "quarterdeck").chmod(0o700)
+    shown = block("One home", "sh")
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", shown],
+        cwd=tmp_path,
+        env={**environment(), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    assert "\n3\n" in done.stdout
+    assert "holds: entry 3 is in the journal" in done.stdout
+    assert {"week.jsonl", "failures.csv", "entry-3.tlog-proof"} < set(os.listdir(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.audit.entries import Entry
 from core.audit.events import event_of
-from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
+from core.audit.models import Bucket, ExportCursor, ExportPage, Facet, NumberPage, VerifyReport
 from core.audit.projection import CommandState
 from core.audit.query import quoted
 from core.commands.results import CommandResult
@@ -44,6 +44,11 @@ class LocalJournal(ClientApi, JournalApi):
     async def numbers(self, query: str = "", before: int | None = None, limit: int = 10_000) -> NumberPage:
         await self._service.journal.settle()
         return await self._service.journal.numbers(query, before, min(max(limit, 1), MOST_NUMBERS))
+
+    async def export(self, query: str = "", cursor: ExportCursor | None = None) -> ExportPage:
+        if cursor is None:
+            await self._service.journal.settle()
+        return await self._service.journal.export(query, cursor)
 
     async def entry(self, seq: int) -> Entry:
         entry = await self._service.journal.entry(seq)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.audit.entries import Entry
+from core.audit.models import ExportCursor, ExportPage
 from core.errors import ErrorCode, QuarterdeckError
 from core.replay.models import ContentHits, Timeline
 from core.replay.result_search import find_in_results
@@ -17,6 +18,7 @@ from core.service.console import (
     VerifyReport,
 )
 from tests.fakes.console.state import KnownState
+from tests.fakes.journal_proof import entry_bytes
 from tests.fakes.timeline import make_timeline
 
 
@@ -31,6 +33,12 @@ class JournalAnswers(KnownState):
         page = await self.answer_to("entries", query=query, before=before, limit=limit)
         numbers = [entry.seq for entry in page.entries]
         return NumberPage(numbers=numbers, next_before=numbers[-1] if page.more else None)
+
+    def on_export_entries(self, query: str, cursor: ExportCursor | None) -> ExportPage:
+        """All in one page."""
+        texts = [entry_bytes(entry).decode() for entry in reversed(self.fake_journal.matching(query))]
+        through = self.fake_journal.status.entries
+        return ExportPage(entries=texts if cursor is None else [], through=through, checkpoint="", next=None)
 
     def on_entry(self, seq: int) -> Entry:
         return self.fake_journal.find(seq)

@@ -9,7 +9,7 @@ import pytest
 from core.batch.models import Cell, CellState
 from core.cli.run_display import MOST_DEVICES, LiveDisplay, PlainDisplay, live_lines
 from core.cli.terminal import STATE_STYLES, Terminal, styled
-from core.service.result_export import neutral
+from core.service.export_file import neutral
 from tests.golden.cli.printing import Screen
 
 PLAIN = Terminal()

@@ -11,7 +11,7 @@ import pytest
 
 from core.batch.models import Batch, result_of
 from core.batch.run_history import rebuild_run
-from core.cli import runs, show
+from core.cli import runs, saving, show
 from core.cli.answer import print_answer
 from core.cli.session import Session
 from core.errors import BadInput, ErrorCode
@@ -87,15 +87,15 @@ async def test_a_terminal_is_asked_before_a_file_is_written_over(
         asked.append(question)
         return answer
 
-    monkeypatch.setattr(runs, "ask_line", ask)
-    monkeypatch.setattr(runs, "is_terminal", lambda: True)
-    await runs.check_not_there(tmp_path / "new.csv")
+    monkeypatch.setattr(saving, "ask_line", ask)
+    monkeypatch.setattr(saving, "is_terminal", lambda: True)
+    await saving.check_not_there(tmp_path / "new.csv")
     assert not asked
     (tmp_path / "old.csv").write_text("kept")
     (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere")
     for name in ("old.csv", "link.csv"):
         with contextlib.nullcontext() if replaces else pytest.raises(BadInput, match="nothing was written"):
-            await runs.check_not_there(tmp_path / name)
+            await saving.check_not_there(tmp_path / name)
     assert len(asked) == 2
 
 

@@ -389,6 +389,8 @@ CASES: dict[str, list[Row]] = {
         ("entries", {"query": "since:never"}, ErrorCode.INVALID_ARGUMENTS),
         ("entries", {"query": "tool:none"}, lambda page: (page.entries, page.more) == ([], False)),
         ("entry_numbers", {"query": "kind:operator_registered"}, lambda page: len(page.numbers) == 1),
+        ("export_entries", {"query": "kind:operator_registered"}, lambda page: len(page.entries) == 1),
+        ("export_entries", {"query": "kind:none"}, ErrorCode.INVALID_ARGUMENTS),
         ("entry", {"seq": lambda scene: scene.answers["entry_numbers"].numbers[0]}, lambda entry: entry.seq),
         ("entry", {"seq": 10**6}, ErrorCode.NOT_FOUND),
         ("histogram", {}, lambda buckets: sum(one.count for one in buckets)),
