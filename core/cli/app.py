@@ -11,6 +11,7 @@ import typer
 
 from core.cli.answer import print_answer
 from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption
+from core.cli.command_of_words import CommandOfWords
 from core.cli.command_table import LazyGroup
 from core.cli.output import AnswerLost, leave, note, print_error
 from core.cli.prompt import open_missing_streams
@@ -193,5 +194,6 @@ def _no_such_option(option: str, command: Any) -> str:
     near = [names[name] for name in most_like(option.lstrip("-"), names)]
     meant = f"Did you mean {' or '.join(near)}?" if near else ""
     known = f"Options: {some_names(names.values())}."
+    after = "Words that begin with two dashes stand after --." * isinstance(command, CommandOfWords)
     is_input = f"An input of the batch is written --input {option.lstrip('-')}=VALUE." * ("--input" in own)
-    return sentences(f"No such option: {option}", meant, is_input, known)
+    return sentences(f"No such option: {option}", meant, is_input, after, known)

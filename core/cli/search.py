@@ -10,6 +10,7 @@ import typer
 from core.batch.batch_file import batch_to_yaml
 from core.cli.answer import Answer
 from core.cli.base import DeviceArgument, FilterOption, ToolArgument, command_set, examples, in_session
+from core.cli.command_of_words import WORDS, CommandOfWords
 from core.cli.output import (
     MOST_REASON,
     SCOPE_NAMES,
@@ -44,8 +45,6 @@ _CONTRACT_NAMES = {
     "evidence": "Shows it worked",
 }
 commands = command_set()
-# What begins with a dash and is no option here is one of the words, as in "run ls -la".
-WORDS = {"ignore_unknown_options": True}
 WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
 
 
@@ -56,7 +55,9 @@ WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
         "search 'list branches' --device tag:lab --limit 5",
         "search write file --json",
         "search run ls -la",
+        "search -- run git log --oneline",
     ),
+    cls=CommandOfWords,
     context_settings=WORDS,
 )
 def search(
@@ -68,7 +69,8 @@ def search(
     """Find tools of all devices by what they are called, do and return, best first, with the reason.
 
     Any word finds, also by another word for it; typing errors are forgiven. Devices that offer the same tool
-    share a line, unless a word names a device.
+    share a line, unless a word names a device. A word may begin with one dash; two are an option's, except
+    after "--".
     """
 
     async def work(session: Session) -> Answer:
@@ -110,7 +112,9 @@ def describe(
         'do "read file /etc/hostname, then screenshot" --device tag:lab',
         'do "disk usage" --save disk-check',
         "do \"save 'hello' to ~/note.txt\"",
+        "do -- run git log --oneline",
     ),
+    cls=CommandOfWords,
     context_settings=WORDS,
 )
 def do(
@@ -125,8 +129,9 @@ def do(
 
     Parts joined by "and", "then" or commas become steps. Arguments are taken from the words: quoted texts,
     paths, keys, numbers, names of programs, values that a tool lists. What is missing is named, and the tool
-    that fits second best; a question never becomes a step that destroys. Open a saved batch in the window's
-    builder, or plan it there.
+    that fits second best; where no tool fits, that is said, with the nearest. A question never becomes a step
+    that changes anything. A word may begin with one dash; two are an option's, except after "--". Open a
+    saved batch in the window's builder, or plan it there.
     """
 
     async def work(session: Session) -> Answer:

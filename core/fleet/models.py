@@ -33,7 +33,8 @@ class ContractChange(FrozenModel):
 class ToolHit(FrozenModel):
     """A tool that a search found, on the device that suits best. A higher `score` fits better.
 
-    `reasons` say where the words of the query were found: `description: memory`. `description` is shortened.
+    `reasons` say where the words of the query were found: `description: memory`. `missed` are the words of
+    the query of which the tool says nothing. `description` is shortened.
     `devices` counts the devices that offer the same definition. A `changed` tool is blocked until reviewed.
     """
 
@@ -44,6 +45,7 @@ class ToolHit(FrozenModel):
     description: str = ""
     score: float
     reasons: list[str] = Field(default_factory=list)
+    missed: list[str] = Field(default_factory=list)
     effect: Effect
     risk: Risk
     health: Health

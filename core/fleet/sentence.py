@@ -25,6 +25,11 @@ _PATTERNS = {
     "url": r"\b[a-z][a-z0-9+.-]*://[^\s,;'\"]+",
     "path": r"(?<![\w/.])(?:~[\w.-]*|\.{1,2})?/[^\s,;'\"]*|(?<!\S)~(?!\S)|\b[A-Za-z]:\\[^\s,;'\"]*",
     "glob": r"(?<!\S)[\w.-]*\*[\w.*-]*(?!\S)",
+    # "report.txt", but no domain, and no abbreviation such as "e.g."
+    "file": (
+        r"(?<![\w/.@:~-])(?![A-Za-z]\.[A-Za-z]\b)[\w-]+(?:\.[\w-]+)*\.(?!(?:com|org|net|info|io|dev|local|de|eu|uk)\b)"
+        r"[A-Za-z][A-Za-z0-9]{0,4}(?![\w-]|\.\w)"
+    ),
     "chord": rf"(?<![\w+])(?:{_MODIFIER}\s?\+\s?)+(?:{_NAMED_KEY}\b|[^\s+])",
     "point": r"(?<![\w.,])\(?\d+\s?[,x×]\s?\d+\)?(?![\w.,]*\w)",
     "number": r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w.]*\w)",
@@ -37,6 +42,7 @@ RUN = re.compile(
 """The beginning of a sentence whose rest may be a line for a shell; `kind` where it says so."""
 _LINE_END = re.compile(r"\s+(?:and|then)\b|[,;]\s|$", re.IGNORECASE)
 _OPTION = re.compile(r"\s--?[A-Za-z]")
+_OPERATOR = re.compile(r"\s(?:\||&&|\|\||>|>>|<)\s")
 _KEY_WORD = re.compile(rf"\b{_NAMED_KEY}\b", re.IGNORECASE)
 
 
@@ -103,7 +109,8 @@ def read_sentence(text: str) -> Sentence:
         values.append(line)
         rest = _blanked(rest, line)
     for found in _VALUE.finditer(rest):
-        kind = ValueKind(str(found.lastgroup))
+        form = str(found.lastgroup)
+        kind = ValueKind.PATH if form == "file" else ValueKind(form)
         inner = next((part for part in found.group("single", "double", "curved", "tick") if part), None)
         # A full stop or a question mark at the end is the sentence's.
         said = inner if inner is not None else found.group()
@@ -116,19 +123,34 @@ def read_sentence(text: str) -> Sentence:
 
 
 def _line_in(text: str) -> Value | None:
-    """The line for a shell: a known program with an option, or with anything after "run"."""
-    # Most sentences have neither, and the records of programs take long to load.
+    """The line for a shell: a known program with an option, or a line after "run"."""
     said = RUN.match(text)
     start = said.end() if said else len(text) - len(text.lstrip())
     ended = _LINE_END.search(text, start)
     line = text[start : ended.start() if ended else len(text)].rstrip()
-    if " " not in line or not (said or _OPTION.search(line)) or line[0] in "'\"“`":
+    if not line or not (said or _OPTION.search(line)) or line[0] in "'\"“`":
         return None
-    from core.programs.catalog import common_name, program_of
+    if (said and said["kind"]) or _is_line(line, said is not None):
+        return Value(ValueKind.LINE, line, start, start + len(line))
+    return None
 
-    if not (said and said["kind"]) and not program_of(common_name(line.split()[0])).names:
-        return None
-    return Value(ValueKind.LINE, line, start, start + len(line))
+
+def _is_line(line: str, to_run: bool) -> bool:
+    """Whether words that begin with the name of a program, `to_run` after "run", are a line for a shell.
+
+    The name of a program by itself may mean one with a window, as in "run firefox": it is a line where the
+    program is known for more than being run.
+    """
+    # Imported here, as most sentences have no line, and the records of programs take long to load.
+    from core.programs.catalog import common_name, program_of
+    from core.programs.record import Asks
+
+    first = line.split(maxsplit=1)[0]
+    if to_run and ("/" in first or _OPTION.search(line) or _OPERATOR.search(line)):
+        return True
+    record = program_of(common_name(first))
+    only_run = bool(record.ordinary) and record.asks is Asks.ANYTHING
+    return bool(record.names) and (" " in line or not only_run)
 
 
 def _blanked(text: str, value: Value) -> str:

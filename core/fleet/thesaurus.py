@@ -30,14 +30,28 @@ def related_words() -> Mapping[str, Mapping[str, float]]:
     """By the stem of a word: the stems of other words, with what a find by them counts."""
     written = _written()
     related: dict[str, dict[str, float]] = {}
-    for means, uses in written["used_for"].items():
-        for word in uses.split():
-            related.setdefault(stem(word), {})[stem(means)] = USED_FOR
     for group in written["groups"]:
         stems = [stem(word) for word in group.split()]
         for word in stems:
             related.setdefault(word, {}).update({other: SAME for other in stems if other != word})
+    for means, uses in written["used_for"].items():
+        wanted = {stem(word) for word in uses.split()}
+        # What is used for deleting is used for erasing, too. Of other words, too many would be found so.
+        others = {other for word in wanted & _changes() for other in related.get(word, ())} & _changes()
+        for words_for, factor in ((wanted, USED_FOR), (others - wanted, USED_FOR * SAME)):
+            for word in words_for:
+                related.setdefault(word, {}).setdefault(stem(means), factor)
     return related
+
+
+def is_change(word: str) -> bool:
+    """Whether a word says that something is to be changed, as *delete* does."""
+    return stem(word) in _changes()
+
+
+@cache
+def _changes() -> frozenset[str]:
+    return frozenset(stem(word) for word in _written()["changes"].split())
 
 
 def without_phrases(text: str) -> str:

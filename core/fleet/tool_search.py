@@ -17,15 +17,18 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
 
 from core.aip.messages import ResultStatus
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import ToolHit
 from core.fleet.sentence import CUES, ValueKind, read_sentence
-from core.fleet.thesaurus import is_known_word, related_words, without_phrases
+from core.fleet.thesaurus import is_change, is_known_word, related_words, without_phrases
 from core.fleet.words import FILLERS, MOST_TEXT, is_question, stem, words
 from core.models.devices import Health
 from core.models.tools import Effect, Tool
@@ -89,8 +92,10 @@ _WHOLE_NAME = 0.15
 _SAME, _PREFIX, _AFTER_WHOLE, _LIKE, _DEVICE = 1.0, 0.75, 0.4, 0.55, 0.6
 # What a word counts that is not typed but stands for a value, such as "path" for /etc/hosts.
 _CUE = 0.3
-# A question wants to know something, and is answered by a tool that looks.
-_ANSWERS_QUESTION = 1.4
+# A question wants to know something, and is answered by a tool that looks. A wish for a change is fulfilled
+# by one that changes something, and says so in its name, description or arguments: results tell what came
+# of it.
+_SUITS = 1.4
 # In prose, `list_windows` is not about lists and windows: it refers to another tool or argument.
 _IDENTIFIER = re.compile(r"\b[a-zA-Z0-9]+(?:_[a-zA-Z0-9]+)+\b")
 _HEALTH = {
@@ -127,6 +132,11 @@ class Results(NamedTuple):
 
 
 PastResults = Mapping[tuple[str, str], Results]
+
+
+@cache
+def _hits() -> TypeAdapter[list[ToolHit]]:
+    return TypeAdapter(list[ToolHit])
 
 
 class _Place(NamedTuple):
@@ -204,10 +214,13 @@ class _Asked(NamedTuple):
 class _Match(NamedTuple):
     """A word of a query and its finds: the stems by which it finds, with how well they match (0 to 1).
 
+    `word` is empty if it is not typed but stands for a value, and `own` is its own stem if that finds.
     `rarity` is what the word counts. `devices` are the devices that it names, each with the reason. `finds`
     is about how many definitions it finds.
     """
 
+    word: str
+    own: str | None
     terms: dict[str, float]
     rarity: float
     devices: dict[str, str]
@@ -229,6 +242,8 @@ class ToolIndex:
 
     def _clear(self) -> None:
         self._offers: dict[str, Offer] = {}
+        # By device: the factor of its health, looked up once, as the hash of an enum is written in Python.
+        self._well: dict[str, float] = {}
         self._definitions: list[_Definition] = []
         # By tool key and digest of the contract, which covers the definition.
         self._numbers: dict[tuple[str, str], int] = {}
@@ -253,7 +268,7 @@ class ToolIndex:
             for device in [device for device in self._offers if device not in now]:
                 self._name_device(device, [])
                 self._hold(device, [])
-                del self._offers[device]
+                del self._offers[device], self._well[device]
             async for device, offer in in_turns(now.items()):
                 known = self._offers.get(device)
                 if known is None or known.tags != offer.tags:
@@ -262,6 +277,7 @@ class ToolIndex:
                     numbers = [self._number(tool) async for tool in in_turns(offer.tools.values())]
                     self._hold(device, numbers)
                 self._offers[device] = offer
+                self._well[device] = _HEALTH[offer.health]
 
     def search(
         self, query: str, among: Collection[str] | None, limit: int, results: PastResults
@@ -282,18 +298,19 @@ class ToolIndex:
         limit = min(max(limit, 1), MOST_HITS)
         matches = list(self._matches(query))
         asks = is_question(query)
+        change = None if asks else _wished_change(matches)
         fits, most = self._fits(query, matches, limit)
         named = {device for match in matches for device in match.devices}
-        best = sorted(fits.items(), key=itemgetter(1), reverse=True)
-        candidates = [
-            candidate
-            for number, fit in islice(self._on(best, among), _most_ranked(limit))
-            for candidate in self._candidates(
-                number, fit / most * 100 * self._answers(number, asks), named, among, limit, results
-            )
-        ]
+        best = sorted(fits, key=fits.__getitem__, reverse=True)
+        candidates: list[_Candidate] = []
+        for number in islice(self._on(best, among), _most_ranked(limit)):
+            fit = fits[number] / most * 100 * self._suits(number, asks, change)
+            candidates += self._candidates(number, fit, named, among, limit, results)
         candidates.sort(key=lambda one: (-one.score, *self._order(one)))
-        return [self._hit(candidate, matches, among) for candidate in candidates[:limit]]
+        # Together, which takes half the time of one after the other.
+        return _hits().validate_python(
+            [self._hit(candidate, matches, change, among) for candidate in candidates[:limit]]
+        )
 
     # Reading tools
 
@@ -355,7 +372,7 @@ class ToolIndex:
             if strange and spelled < _MOST_FUZZY:
                 spelled += 1
                 terms = self._terms_like(word)
-            yield self._match(weight, terms, devices)
+            yield self._match(word if weight == 1.0 else "", weight, terms, devices)
 
     def _asked(self, query: str) -> list[_Asked]:
         """The words of a query that say something, and words that stand for the kinds of its values."""
@@ -408,7 +425,8 @@ class ToolIndex:
         from rapidfuzz import fuzz, process
 
         like: dict[str, float] = {}
-        for spelling in {word, stem(word)}:
+        # The stem of a longer word may be as short as any other: `eat` is no misspelt `at`.
+        for spelling in {spelling for spelling in (word, stem(word)) if len(spelling) >= _SHORTEST_FUZZY}:
             for written, ratio, _ in process.extract(
                 spelling, self._terms, scorer=fuzz.ratio, score_cutoff=_LEAST_RATIO, limit=_MOST_LIKE
             ):
@@ -424,13 +442,15 @@ class ToolIndex:
                 devices.update(self._device_words[term])
         return devices
 
-    def _match(self, weight: float, terms: dict[str, float], devices: dict[str, str]) -> _Match:
+    def _match(self, word: str, weight: float, terms: dict[str, float], devices: dict[str, str]) -> _Match:
         counts = [len(self._postings[term]) for term in terms]
         # How rare a word is, is how rare the most frequent of the stems is by which it finds.
         rarity = _rarity(max(counts, default=0), len(self._definitions)) * weight
         finds = sum(counts) + sum(len(self._of_device[device]) for device in devices)
+        own = next((term for term, factor in terms.items() if factor == _SAME), None)
         # In ascending order, so that what counts most is written last.
-        return _Match(dict(sorted(terms.items(), key=itemgetter(1))), rarity, devices, finds)
+        ascending = dict(sorted(terms.items(), key=itemgetter(1)))
+        return _Match(word, own, ascending, rarity, devices, finds)
 
     def _scores(self, match: _Match) -> dict[int, float]:
         """The score of each definition that a word finds: by the stem with which it fits best."""
@@ -450,6 +470,13 @@ class ToolIndex:
 
     def _add_to(self, fits: dict[int, float], match: _Match) -> None:
         """Add the scores of a word to those definitions that others have found; find no further ones."""
+        if len(match.terms) == 1 and not match.devices:
+            # The usual word, which has no best stem to be found.
+            [(term, factor)] = match.terms.items()
+            full, shares = factor * match.rarity, self._postings[term]
+            for number in fits.keys() & shares.keys():
+                fits[number] += full * shares[number]
+            return
         scores: dict[int, float] = {}
         for term, factor in match.terms.items():
             full, shares = factor * match.rarity, self._postings[term]
@@ -486,18 +513,19 @@ class ToolIndex:
             fits[number] = max(fits.get(number, 0.0), most) + most * _WHOLE_NAME
         return fits, most
 
-    def _answers(self, number: int, asks: bool) -> float:
-        """The factor for a question, which a tool that looks can answer."""
-        return _ANSWERS_QUESTION if asks and self._definitions[number].observes else 1.0
+    def _suits(self, number: int, asks: bool, change: _Match | None) -> float:
+        """The factor for how a tool suits a question, or a change that is wished."""
+        definition = self._definitions[number]
+        if asks:
+            return _SUITS if definition.observes else 1.0
+        return 1.0 if change is None or _makes(definition, change) else 1.0 / _SUITS
 
-    def _on(
-        self, best: list[tuple[int, float]], among: Collection[str] | None
-    ) -> Iterator[tuple[int, float]]:
+    def _on(self, best: list[int], among: Collection[str] | None) -> Iterator[int]:
         """Those that a permitted device offers."""
-        for number, fit in best:
+        for number in best:
             devices = self._definitions[number].devices
             if devices and (among is None or any(device in among for device in devices)):
-                yield number, fit
+                yield number
 
     def _candidates(
         self,
@@ -507,17 +535,15 @@ class ToolIndex:
         among: Collection[str] | None,
         limit: int,
         results: PastResults,
-    ) -> Iterator[_Candidate]:
+    ) -> list[_Candidate]:
         """A definition on the device that suits best, or on each device that the query names."""
         definition = self._definitions[number]
         allowed: Collection[str] = definition.devices
         if among is not None:
             allowed = [device for device in allowed if device in among]
         if named and (chosen := [device for device in allowed if device in named]):
-            for device in chosen[:limit]:
-                factor = self._factor(device, definition.tool, results)
-                yield _Candidate(round(fit * factor, 1), number, device)
-            return
+            factors = [(device, self._factor(device, definition.tool, results)) for device in chosen[:limit]]
+            return [_Candidate(round(fit * factor, 1), number, device) for device, factor in factors]
         best = ("", 0.0)
         for device in allowed:
             factor = self._factor(device, definition.tool, results)
@@ -526,13 +552,12 @@ class ToolIndex:
             # The first device that is well will do: there may be a thousand.
             if factor >= 1.0:
                 break
-        yield _Candidate(round(fit * best[1], 1), number, best[0])
+        return [_Candidate(round(fit * best[1], 1), number, best[0])]
 
     def _factor(self, device: str, tool: str, results: PastResults) -> float:
         """The factor of health, a blocked definition and past results."""
-        offer = self._offers[device]
-        factor = _HEALTH[offer.health] * (_BLOCKED if offer.tools[tool].changed else 1.0)
-        if (past := results.get((device, tool))) is not None:
+        factor = self._well[device] * (_BLOCKED if self._offers[device].tools[tool].changed else 1.0)
+        if results and (past := results.get((device, tool))) is not None:
             succeeded, failed = past
             factor *= 1.0 + _RESULTS_COUNT_FOR * (succeeded - failed) / (succeeded + failed + 2)
         return factor
@@ -540,26 +565,34 @@ class ToolIndex:
     def _order(self, candidate: _Candidate) -> tuple[str, str]:
         return self._definitions[candidate.number].tool.casefold(), candidate.device
 
-    def _hit(self, candidate: _Candidate, matches: list[_Match], among: Collection[str] | None) -> ToolHit:
+    def _hit(
+        self,
+        candidate: _Candidate,
+        matches: list[_Match],
+        change: _Match | None,
+        among: Collection[str] | None,
+    ) -> dict[str, Any]:
+        """The fields of a hit."""
         score, number, device = candidate
         definition, offer = self._definitions[number], self._offers[device]
         tool = offer.tools[definition.tool]
         devices = definition.devices
-        # Without validation, which takes a tenth of a search: all of it was validated with the tool.
-        return ToolHit(
-            device=device,
-            tool=tool.tool_name,
-            namespace=tool.namespace,
-            title=tool.title,
-            description=_shortened(tool.description),
-            score=score,
-            reasons=_reasons(definition, device, matches),
-            effect=tool.contract.effect.value,
-            risk=tool.contract.risk.value,
-            health=offer.health,
-            devices=len(devices) if among is None else sum(other in among for other in devices),
-            changed=tool.changed,
-        )
+        reasons, missed = _told(definition, device, matches, change)
+        return {
+            "device": device,
+            "tool": tool.tool_name,
+            "namespace": tool.namespace,
+            "title": tool.title,
+            "description": _shortened(tool.description),
+            "score": score,
+            "reasons": reasons,
+            "missed": missed,
+            "effect": tool.contract.effect.value,
+            "risk": tool.contract.risk.value,
+            "health": offer.health,
+            "devices": len(devices) if among is None else sum(other in among for other in devices),
+            "changed": tool.changed,
+        }
 
 
 def _most_ranked(limit: int) -> int:
@@ -583,30 +616,55 @@ def _beginning_with(word: str, terms: list[str]) -> Iterator[str]:
         yield terms[place]
 
 
-def _reasons(definition: _Definition, device: str, matches: list[_Match]) -> list[str]:
-    """Where each word of the query was found, such as `description: memory`, in the order of the words."""
+def _told(
+    definition: _Definition, device: str, matches: list[_Match], change: _Match | None
+) -> tuple[list[str], list[str]]:
+    """Where each word of the query was found, such as `description: memory`, and the words that were not.
+
+    Both are in the order of the words. A change that a tool does not make is not found.
+    """
     reasons: dict[str, list[str]] = {}
+    missed = []
     for match in matches:
-        if (place := _place(definition, match)) is not None:
+        place = _place(definition, match)
+        if place is not None:
             reasons.setdefault(place.where, []).append(place.word)
         elif device in match.devices:
             reasons.setdefault(match.devices[device], [])
-    return [
+        if match.word and device not in match.devices:
+            has = place is not None if match is not change else _makes(definition, match)
+            if not has:
+                missed.append(match.word)
+    shown = [
         f"{where}: {', '.join(dict.fromkeys(terms))}" if terms else where for where, terms in reasons.items()
     ]
+    return shown, missed
+
+
+def _wished_change(matches: list[_Match]) -> _Match | None:
+    """The first word, where it says that something is to be changed."""
+    first = next((match for match in matches if match.word), None)
+    return first if first is not None and is_change(first.word) else None
+
+
+def _makes(definition: _Definition, change: _Match) -> bool:
+    """Whether a tool makes a change by what it says of itself, and not of its results alone."""
+    if definition.observes:
+        return False
+    place = _place(definition, change)
+    return place is not None and place.weight >= _FIELDS[ARGUMENT].weight
 
 
 def _place(definition: _Definition, match: _Match) -> _Place | None:
     """The place where a match counts most, if it finds this definition; the word itself before others."""
     places, terms = definition.places, match.terms
-    found = [term for term in terms if term in places]
-    if len(found) < 2:
-        return places[found[0]] if found else None
-    # They are in the order of how well they match.
-    best = found[-1]
-    if terms[best] < _SAME:
-        best = max(found, key=lambda term: places[term].weight * terms[term])
-    return places[best]
+    if (own := match.own) in places:
+        return places[own]
+    # A word that is being typed may have hundreds of terms.
+    found = places.keys() & terms.keys()
+    if not found:
+        return None
+    return places[max(found, key=lambda term: (places[term].weight * terms[term], terms[term], term))]
 
 
 def _shortened(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.fleet.sentence import RUN, Value, ValueKind, read_sentence
+from core.fleet.sentence import Value, ValueKind, read_sentence
 from core.fleet.thesaurus import is_known_word, related_words, without_phrases
 from core.fleet.words import FILLERS, stem, words
 from core.models.tools import Effect, Tool
@@ -44,6 +44,16 @@ class Taken:
     unused: tuple[str, ...]
 
 
+def is_free_text(name: str) -> bool:
+    """Whether an argument takes any text, by its name: it says nothing of what that text is."""
+    return bool(_TEXT_NAME.search(snake(name)))
+
+
+def is_line(name: str) -> bool:
+    """Whether an argument takes a line for a shell, by its name."""
+    return bool(_COMMAND_NAME.match(snake(name)))
+
+
 def arguments_in(text: str, tool: Tool) -> Taken:
     """The arguments of a call of this tool that a sentence has."""
     return _Taking(text, tool).taken()
@@ -70,6 +80,7 @@ class _Taking:
         # What a call needs takes its values first.
         self._order = sorted(self._fields, key=lambda name: name not in needed)
         self._needed = needed
+        self._own = {stem(word) for word in words(f"{tool.tool_name} {tool.title or ''}")}
         self._acts = tool.contract.effect.value is not Effect.OBSERVE
 
     def taken(self) -> Taken:
@@ -212,10 +223,6 @@ class _Taking:
         for kind in (ValueKind.LINE, ValueKind.QUOTED):
             if name not in self._arguments:
                 self._take(name, kind)
-        said = RUN.match(self._sentence.text)
-        if name not in self._arguments and said and (line := self._sentence.text[said.end() :].strip()):
-            self._arguments[name] = line
-            self._used.update(self._sentence.values)
 
     def _take_texts(self) -> None:
         """Quoted texts, for what takes any text: the argument called so, a label, or the only one needed."""
@@ -236,7 +243,7 @@ class _Taking:
         for name in free:
             plain = snake(name)
             is_program, is_label = bool(_PROGRAM_NAME.match(plain)), bool(_LABEL_NAME.match(plain))
-            is_text = bool(_TEXT_NAME.search(plain))
+            is_text = bool(_TEXT_NAME.search(plain)) and self._is_called_for()
             if name in self._needed and self._lacks(name):
                 # A label is written on the screen: "Save". Where it says of what, it is a program.
                 named = is_program and (run.is_about or not self._wants_label())
@@ -247,18 +254,22 @@ class _Taking:
                 self._arguments[name] = run.text
                 return
 
+    def _is_called_for(self) -> bool:
+        """Whether the sentence begins with the tool's name: "type hello" has a text, "make tea" none."""
+        deed = next(iter(self._said()), "")
+        return not self._own.isdisjoint({deed, *related_words().get(deed, ())})
+
     def _wants_label(self) -> bool:
         return any(_LABEL_NAME.match(snake(name)) for name in self._needed if self._lacks(name))
 
     def _names(self) -> Iterator[_Run]:
         """Words side by side that neither the tool nor the thesaurus knows, or that begin with a capital."""
-        own = {stem(word) for word in words(" ".join((self._tool.tool_name, self._tool.title or "")))}
         found = list(_NAME.finditer(self._sentence.rest))
         run: list[re.Match[str]] = []
         for place, match in enumerate(found):
             word = match.group()
             is_title = place > 0 and word[0].isupper()
-            is_name = is_title or self._is_name(word, own)
+            is_name = is_title or self._is_name(word, self._own)
             beside = not run or not self._sentence.rest[run[-1].end() : match.start()].strip()
             if is_name and beside:
                 run.append(match)

@@ -66,6 +66,28 @@ def test_an_intent_becomes_a_batch_and_nothing_is_sent(home: Home):
     assert runs(home) == before
 
 
+@pytest.mark.parametrize("command", ["do", "search"])
+def test_two_dashes_are_an_option_except_after_two_dashes_alone(home: Home, command: str):
+    """The rule: two dashes begin an option unless they stand after `--`; one dash may begin a word."""
+    for line in (["--josn", "list", "files"], ["list", "--josn"], ["list", "--josn=1"]):
+        mistyped = run(home, command, *line)
+        assert (mistyped.code, "No such option: --josn" in mistyped.err) == (2, True)
+        assert "Did you mean --json?" in mistyped.err
+    unknown = run(home, command, "run", "git", "log", "--oneline", "--json").json["error"]
+    assert "Words that begin with two dashes stand after --." in unknown["message"]
+    assert run(home, command, "--json", "--", "run", "git", "log", "--oneline").code == 0
+    assert run(home, command, "--json", "run", "ls", "-la").code == 0
+
+
+def test_words_with_one_dash_and_those_after_two_dashes_reach_the_batch(home: Home):
+    def lines(*words: str) -> list[object]:
+        batch = run(home, "do", "--json", *words).json["batch"]
+        return [step["with"]["command"] for step in batch["steps"]]
+
+    assert lines("run", "ls", "-la") == ["ls -la"]
+    assert lines("--", "run", "git", "log", "--oneline") == ["git log --oneline"]
+
+
 def test_nothing_in_a_home_is_saved_by_a_proposal_alone(home: Home):
     names = sorted(path.name for path in home.batches.glob("*"))
     run(home, "do", "list processes")

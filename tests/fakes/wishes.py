@@ -40,7 +40,8 @@ class Wish:
 class Score:
     """How many wishes have the right tool first and among three, find nothing, and make a plan that runs.
 
-    `wrong` counts the plans with another tool than a right one, or more than one step.
+    `right` counts the plans of one step with a right tool, and, of wishes that no tool fulfils, the answers
+    that none fits; `wrong` the plans with another tool than a right one, or more than one step.
     """
 
     wishes: int = 0
@@ -48,6 +49,7 @@ class Score:
     in_three: int = 0
     nothing: int = 0
     runs: int = 0
+    right: int = 0
     wrong: int = 0
 
 
@@ -72,11 +74,15 @@ class Bench:
 
     def propose(self, words: str) -> Proposal | None:
         """What `do` proposes; None where it finds nothing."""
-        devices = SimpleNamespace(search=self._searched, describe=self._described)
         try:
-            return asyncio.run(propose(cast(Console, SimpleNamespace(devices=devices)), words))
+            return self.proposed(words)
         except QuarterdeckError:
             return None
+
+    def proposed(self, words: str) -> Proposal:
+        """What `do` proposes, or its error."""
+        devices = SimpleNamespace(search=self._searched, describe=self._described)
+        return asyncio.run(propose(cast(Console, SimpleNamespace(devices=devices)), words))
 
     async def _searched(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
         return self.search(words, limit)
@@ -98,9 +104,11 @@ class Bench:
             score.nothing += not found
             proposal = self.propose(wish.says)
             if proposal is None:
+                score.right += not wish.tools
                 continue
             steps = [step for step in proposal.batch.steps if isinstance(step, Step)]
             right = len(steps) == 1 and steps[0].tool in wish.tools
+            score.right += right
             score.wrong += not right
             score.runs += right and wish.arguments is not None and steps[0].parameters == wish.arguments
         return score

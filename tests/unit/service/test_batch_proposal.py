@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from core.aip.messages import ToolInfo
+from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import read_tool, tool_of
-from core.models.tools import Tool
+from core.models.tools import Effect, Tool
 from core.service.call_needs import lacking, needs_of
 from tests.fakes.wishes import Bench
 
@@ -22,6 +24,10 @@ def bench() -> Bench:
     ("says", "tool", "arguments"),
     [
         ("run ls -la", "shell_execute", {"command": "ls -la"}),
+        ("run uptime", "shell_execute", {"command": "uptime"}),
+        ("run ./build.sh", "shell_execute", {"command": "./build.sh"}),
+        ("run mytool --fast", "shell_execute", {"command": "mytool --fast"}),
+        ("run firefox", "launch_application", {"app_name": "firefox"}),
         ("execute the command make test", "shell_execute", {"command": "make test"}),
         ("press OK in gedit", "click_element", {"name": "OK", "process_name": "gedit"}),
         ("press ctrl + s", "press_key", {"key": "ctrl+s"}),
@@ -61,6 +67,60 @@ def test_what_a_step_still_needs_is_said(bench: Bench, says: str, tool: str, lac
     [step] = proposal.steps
     assert (step.step.tool, list(step.lacks)) == (tool, lacks)
     assert f"it still needs {', '.join(lacks)}" in proposal.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("says", "nearest"),
+    [
+        ("translate this paragraph into Portuguese", "type_text"),
+        ("turn the heating in the kitchen down", "scroll"),
+        ("order a pizza", "read_file"),
+        ("make coffee", "write_file"),
+    ],
+)
+def test_where_no_tool_fits_that_is_said_with_the_nearest(bench: Bench, says: str, nearest: str):
+    with pytest.raises(BadInput, match=f"No tool.* fits “{says}”") as refused:
+        bench.proposed(says)
+    assert refused.value.code is ErrorCode.NOT_FOUND
+    [named] = re.findall(r"The nearest: (.*)\.$", refused.value.message)
+    assert nearest in named.split(", ")
+
+
+def test_a_part_that_no_tool_fits_is_named_among_others(bench: Bench):
+    with pytest.raises(BadInput, match="fits “order a pizza”: no tool there has to do with pizza"):
+        bench.proposed("take a screenshot and then order a pizza")
+
+
+def test_a_wish_for_a_change_is_no_step_that_only_looks(bench: Bench):
+    for says in ("delete /tmp/old.log", "erase report.txt", "rename a.txt to b.txt"):
+        [step] = bench.proposed(says).steps
+        assert (step.step.tool, step.lacks) == ("shell_execute", ("command",))
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "is gedit closed",
+        "tell me whether gedit was closed",
+        "could you tell me if gedit was killed",
+        "check which programs were started",
+        "was firefox launched?",
+        "list the programs that were closed?",
+        "which programs were opened and closed",
+        "has anyone deleted notes.txt",
+        "I want to know who closed gedit",
+    ],
+)
+def test_a_question_however_it_is_put_becomes_no_step_that_changes(bench: Bench, says: str):
+    proposal = bench.propose(says)
+    tools = [step.step.tool for step in proposal.steps] if proposal else []
+    effects = {bench.tool(tool).contract.effect.value for tool in tools}
+    assert effects.isdisjoint({Effect.CHANGE, Effect.DESTROY})
+
+
+@pytest.mark.parametrize("says", ["could you close gedit", "what is open, then close gedit"])
+def test_a_request_and_what_follows_a_question_are_no_questions(bench: Bench, says: str):
+    assert bench.proposed(says).steps[-1].step.tool == "close_application"
 
 
 @pytest.mark.parametrize(
