@@ -270,18 +270,20 @@ class LocalRuns(ClientApi, RunsApi):
         summary = await self._reader.summary(run)
         _, cell = await self._reader.cell(run, device, step)
         if not summary.state.ended:
-            raise Refused(f"{run} has not ended.", next_step="Wait for it, or cancel it.")
+            raise Refused(f"{run} has not ended.", ErrorCode.WRONG_STATE, "Wait for it, or cancel it.")
         if summary.resumed_by:
             raise already_resumed(run, summary.resumed_by)
         if cell.state in (CellState.DONE, CellState.SKIPPED):
             raise Refused(
                 f"{step} on {device} is {cell.state.value} already.",
-                next_step="Nothing is left to say of this step.",
+                ErrorCode.WRONG_STATE,
+                "Nothing is left to say of this step.",
             )
         if outcome == "not_done" and cell.state is not CellState.UNKNOWN:
             raise Refused(
                 f"{step} on {device} is {cell.state.value}, which is not unknown.",
-                next_step="Resume the run: what was not done is done then.",
+                ErrorCode.WRONG_STATE,
+                "Resume the run: what was not done is done then.",
             )
         event = StepSettled(done=outcome == "done", before=cell.state.value)
         entry = event.entry(self._client.actor, run=run, step=step, device=device, tool=cell.tool)
@@ -434,7 +436,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
-            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+            raise _has_ended(run)
         if (device, step) not in live.cells:
             raise no_such_cell(live.summary(), device, step)
         self._service.runs.cancel_cell(live, device, step, self._client.actor)
@@ -443,14 +445,14 @@ class LocalRuns(ClientApi, RunsApi):
     async def pause(self, run: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
-            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+            raise _has_ended(run)
         self._service.runs.pause(live, self._client.actor)
         return live.summary()
 
     async def unpause(self, run: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
-            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+            raise _has_ended(run)
         self._service.runs.unpause(live, self._client.actor)
         return live.summary()
 
@@ -581,6 +583,12 @@ def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> 
         return Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
     except ValidationError as error:
         raise BadInput(f"This is not a call: {first_fault(error)}.") from None
+
+
+def _has_ended(run: str) -> Refused:
+    return Refused(
+        f"{run} has ended.", ErrorCode.WRONG_STATE, "Look at its results: nothing of it is going on."
+    )
 
 
 def _check_said(said: str) -> None:
