@@ -70,7 +70,7 @@ ADVICE: dict[ErrorCode, Advice] = {
         "Choose a path below an allowed root, or add a root in the device's own device.toml.",
         "Choose a path below an allowed root.",
     ),
-    ErrorCode.TOO_LARGE: Advice(False, "Make the argument smaller, or write it in parts."),
+    ErrorCode.TOO_LARGE: Advice(False, "Make it smaller, or give it in parts."),
     ErrorCode.CONTRACT_CHANGED: Advice(
         False,
         "Review what changed of the tool (quarterdeck contracts review DEVICE TOOL); it stays blocked.",

@@ -88,13 +88,15 @@ class LocalRuns(ClientApi, RunsApi):
         super().__init__(client)
         self._reader = RunReader(client)
 
-    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
+    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None, literal: bool = False) -> Plan:
         service = self._service
+        if literal:
+            _check_literal(batch)
         check_given(batch, inputs or {})
         devices = self._targets(batch)
         names = [device.name for device in devices]
         planner = Planner(
-            batch, inputs or {}, service.dispatcher, RunDevices(service.fleet), self._client.actor
+            batch, inputs or {}, service.dispatcher, RunDevices(service.fleet), self._client.actor, literal
         )
         tools = {step.id: step.tool for step in flatten(batch.steps)}
         leads = {
@@ -154,7 +156,10 @@ class LocalRuns(ClientApi, RunsApi):
         inputs: dict[str, Any] | None = None,
         said: str = "",
         request_id: str = "",
+        literal: bool = False,
     ) -> Run:
+        if literal:
+            _check_literal(batch)
         present = self._targets(batch)
         devices = [device.name for device in present]
         if not devices:
@@ -165,17 +170,17 @@ class LocalRuns(ClientApi, RunsApi):
                 "that were shown. Plan again."
             )
         given = self._inputs(batch, inputs or {})
-        self._check_steps(batch, given, present)
-        return await self._begin(batch, devices, "batch", said, request_id, given)
+        self._check_steps(batch, given, present, literal)
+        return await self._begin(batch, devices, "call" if literal else "batch", said, request_id, given)
 
-    def _check_steps(self, batch: Batch, given: Inputs, devices: list[Device]) -> None:
+    def _check_steps(self, batch: Batch, given: Inputs, devices: list[Device], literal: bool) -> None:
         """Check that the expressions and arguments of each step fit some device, before any step runs.
 
         Raises:
             BadInput: one is.
         """
         fleet, dispatcher = RunDevices(self._service.fleet), self._service.dispatcher
-        planner = Planner(batch, given.values, dispatcher, fleet, self._client.actor)
+        planner = Planner(batch, given.values, dispatcher, fleet, self._client.actor, literal)
         if wrong := planner.wrong_everywhere(devices):
             raise BadInput(sentences(f"Nothing was started: {' '.join(wrong)}"))
 
@@ -583,6 +588,20 @@ def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> 
         return Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
     except ValidationError as error:
         raise BadInput(f"This is not a call: {first_fault(error)}.") from None
+
+
+def _check_literal(batch: Batch) -> None:
+    """Check that a batch which is to be taken literally is one call, without anything that is an expression.
+
+    Raises:
+        BadInput: it is not.
+    """
+    only = batch.steps[0]
+    if len(batch.steps) == 1 and isinstance(only, Step):
+        plain = Step(id=only.id, tool=only.tool, parameters=only.parameters, timeout=only.timeout)
+        if only == plain:
+            return
+    raise BadInput("Only one call, without conditions, retries and recovery, can be taken literally.")
 
 
 def _has_ended(run: str) -> Refused:
