@@ -2,7 +2,7 @@
 
     QuarterdeckError                 code, message, next step
     ├── BadInput                     invalid_arguments, unknown_tool, …: nothing was sent
-    ├── Refused                      refused by policy, operator, guard or Stop all: nothing was sent
+    ├── Refused                      by policy, operator, guard, Stop all, a state: nothing was sent
     ├── DeviceError                  offline, timed out, or the outcome is unknown
     ├── JournalError
     │   ├── JournalUnavailable       cannot be written: no action is sent
@@ -89,7 +89,8 @@ class BadInput(QuarterdeckError):
 
 
 class Refused(QuarterdeckError):
-    """Policy, an operator, a guard or Stop all refused the request; nothing was sent."""
+    """Policy, an operator, a guard or Stop all refused the request, or it does not fit the state of a run or
+    another thing; nothing was sent."""
 
     default_code = ErrorCode.DENIED_BY_POLICY
 
@@ -137,6 +138,7 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.AGENT_UNKNOWN: Refused,
     ErrorCode.AGENT_PAUSED: Refused,
     ErrorCode.STOPPED: Refused,
+    ErrorCode.WRONG_STATE: Refused,
     ErrorCode.CANCELLED: Refused,
     ErrorCode.SKIPPED: Refused,
     ErrorCode.DEVICE_OFFLINE: DeviceError,
@@ -154,6 +156,7 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.JOURNAL_UNAVAILABLE: JournalUnavailable,
     ErrorCode.JOURNAL_CORRUPT: JournalCorrupt,
     ErrorCode.SERVICE_UNAVAILABLE: ServiceError,
+    ErrorCode.SERVICE_SILENT: ServiceError,
     ErrorCode.HOME_BUSY: ServiceError,
     ErrorCode.HOME_UNSAFE: ServiceError,
     ErrorCode.INTERNAL: QuarterdeckError,

@@ -44,7 +44,7 @@ _LOOK_FIRST = (
 ADVICE: dict[ErrorCode, Advice] = {
     ErrorCode.INVALID_ARGUMENTS: Advice(
         False,
-        "Correct the argument that is named, then run again.",
+        "Correct what is named, then run again.",
         "Correct what is named, then call again.",
     ),
     ErrorCode.UNKNOWN_TOOL: Advice(
@@ -60,12 +60,17 @@ ADVICE: dict[ErrorCode, Advice] = {
         "Check the id; list what there is.",
         "Check the name or id; wait_run without a ticket lists your runs.",
     ),
+    ErrorCode.WRONG_STATE: Advice(
+        False,
+        "Look at how it stands now, then ask for what fits.",
+        "Call wait_run to see how the run stands now, then ask for what fits.",
+    ),
     ErrorCode.PATH_NOT_ALLOWED: Advice(
         False,
         "Choose a path below an allowed root, or add a root in the device's own device.toml.",
         "Choose a path below an allowed root.",
     ),
-    ErrorCode.TOO_LARGE: Advice(False, "Make the argument smaller, or write it in parts."),
+    ErrorCode.TOO_LARGE: Advice(False, "Make it smaller, or give it in parts."),
     ErrorCode.CONTRACT_CHANGED: Advice(
         False,
         "Review what changed of the tool (quarterdeck contracts review DEVICE TOOL); it stays blocked.",
@@ -164,6 +169,11 @@ ADVICE: dict[ErrorCode, Advice] = {
     ErrorCode.STALE_OBSERVATION: Advice(
         True, "Take a new picture, or read the controls again, then ask with what it shows."
     ),
+    ErrorCode.CHANGED_SINCE: Advice(
+        False,
+        "Look at what was changed there since; put it right by hand if that is still wanted.",
+        "Read what is there now; what was changed since would be lost.",
+    ),
     ErrorCode.CONTROL_NOT_FOUND: Advice(
         True, "Choose one of those that are listed, or wait until it is there, then ask again."
     ),
@@ -209,6 +219,12 @@ ADVICE: dict[ErrorCode, Advice] = {
         "Call again, which starts the service. If that fails, tell your operator.",
         only_operators=True,
     ),
+    ErrorCode.SERVICE_SILENT: Advice(
+        False,
+        "Look what has become of it (quarterdeck runs list) before you ask again: it may have happened.",
+        "Call wait_run without a ticket to see whether it happened, before you ask again.",
+        only_operators=True,
+    ),
     ErrorCode.HOME_BUSY: Advice(
         True,
         "Another program owns this home and cannot be reached; stop it, or choose another --home.",
@@ -242,6 +258,10 @@ CLOSES_THE_CONSOLE = NextStep(
     "Close it by hand if that is wanted; no rule of the policy allows it.",
     "Leave it open; no rule of the policy allows this.",
 )
+ADDRESS_TAKEN = NextStep(
+    "End the program that listens there, or choose another port.",
+    "Tell your operator that another program listens there.",
+)
 NO_EVIDENCE = NextStep(
     "See why the device takes no picture; or change what demands one, if it is wrong.",
     "Tell your operator that the device takes no picture; do not try it by another way.",
@@ -264,6 +284,7 @@ _BY_CAUSE = {
         DENIED_BY_PEER,
         FOR_A_PERSON_HERE,
         CLOSES_THE_CONSOLE,
+        ADDRESS_TAKEN,
         NO_EVIDENCE,
         NO_ANSWER,
         DEVICE_DOES_NOT_KNOW,

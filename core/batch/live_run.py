@@ -258,7 +258,9 @@ def devices_hash(devices: list[str]) -> str:
 def already_resumed(run: str, by: str) -> Refused:
     """The error for a run that another run continues already."""
     return Refused(
-        f"{run} was resumed already, as {by}.", next_step=f"Resume {by} if it has ended with something left."
+        f"{run} was resumed already, as {by}.",
+        ErrorCode.WRONG_STATE,
+        f"Resume {by} if it has ended with something left.",
     )
 
 

@@ -74,10 +74,19 @@ class Offers(Protocol):
 
 
 class Planner:
-    """The plan of one batch. `inputs` has the given values; inputs without a value are not known."""
+    """The plan of one batch. `inputs` has the given values; inputs without a value are not known.
+
+    `literal`: its texts have no expressions.
+    """
 
     def __init__(
-        self, batch: Batch, inputs: Mapping[str, Any], dispatcher: Explains, offers: Offers, actor: str
+        self,
+        batch: Batch,
+        inputs: Mapping[str, Any],
+        dispatcher: Explains,
+        offers: Offers,
+        actor: str,
+        literal: bool = False,
     ) -> None:
         self._batch = batch
         self._dispatcher = dispatcher
@@ -88,7 +97,7 @@ class Planner:
         }
         self._inputs = {**defaults, **inputs}
         self._steps = flatten(batch.steps)
-        self._expressions = has_expressions(batch)
+        self._expressions = not literal and has_expressions(batch)
         # By the definitions of the tools: the compiled steps, and the first mistake of each step.
         self._compiled: dict[tuple[str, ...], tuple[dict[str, CompiledStep], dict[str, str]]] = {}
 

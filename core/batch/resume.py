@@ -56,12 +56,15 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
     summary = run.summary
     if not summary.state.ended:
         raise Refused(
-            f"{summary.id} has not ended; it cannot be resumed.", next_step="Wait for its end, or cancel it."
+            f"{summary.id} has not ended; it cannot be resumed.",
+            ErrorCode.WRONG_STATE,
+            "Wait for its end, or cancel it.",
         )
     if summary.undoes:
         raise Refused(
             f"{summary.id} undoes {summary.undoes}; it cannot be resumed.",
-            next_step=f"Undo {summary.undoes} again: what is left is undone.",
+            ErrorCode.WRONG_STATE,
+            f"Undo {summary.undoes} again: what is left is undone.",
         )
     if summary.resumed_by:
         raise already_resumed(summary.id, summary.resumed_by)
@@ -79,7 +82,9 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
         )
     if not remainder.first:
         raise Refused(
-            f"Nothing of {summary.id} is left to do.", next_step="Start the batch again to run all of it."
+            f"Nothing of {summary.id} is left to do.",
+            ErrorCode.WRONG_STATE,
+            "Start the batch again to run all of it.",
         )
     secret = [
         step.id
@@ -89,7 +94,8 @@ def check_resumable(run: Run, remainder: Remainder, why_unknown: Callable[[Cell]
     if secret:
         raise Refused(
             f"The arguments of {', '.join(secret)} are secret and were not stored.",
-            next_step="Start the batch again, and give them once more.",
+            ErrorCode.WRONG_STATE,
+            "Start the batch again, and give them once more.",
         )
 
 

@@ -238,7 +238,11 @@ class Runs:
         """
         executor = self._executors.get(run.id)
         if executor is None or not executor.cancel_cell(Place(device, step), actor):
-            raise Refused(f"{step} on {device} has ended already.", ErrorCode.CANCELLED)
+            raise Refused(
+                f"{step} on {device} has ended already.",
+                ErrorCode.WRONG_STATE,
+                "Look at its result; undo what it changed if that is wanted.",
+            )
 
     def pause(self, run: LiveRun, actor: str) -> None:
         """Start no further step of a run until `unpause`; what runs or waits for operators goes on."""

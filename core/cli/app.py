@@ -30,8 +30,8 @@ UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 _EXIT_CODES = (
     "Exit codes: 0 done, 2 bad input, 3 denied, 4 not approved in time, 5 device offline, 6 tool failed, "
     "7 outcome unknown, 8 the journal does not verify, 9 the home is owned by a service that cannot be "
-    "reached, 10 not approved yet (the request waits in the queue), 11 a plan shows an invalid step, "
-    "130 interrupted."
+    "reached or does not answer, 10 not approved yet (the request waits in the queue), 11 a plan shows an "
+    "invalid step, 12 it does not fit the state of the run, 130 interrupted."
 )
 _EVERY_COMMAND_S = ("--home", "--json", "--help")
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

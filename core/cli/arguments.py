@@ -72,6 +72,20 @@ def parse_arguments(words: list[str], schema: dict[str, Any], lenient: bool = Fa
     return found
 
 
+def typed_as_written(words: list[str], schema: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Parse words as arguments; a value of another type than the schema's stays a text and is refused later.
+
+    Also returns how such a value is to be written, empty where there is none.
+
+    Raises:
+        BadInput: as `parse_arguments`.
+    """
+    try:
+        return parse_arguments(words, schema), ""
+    except Mistyped as error:
+        return parse_arguments(words, schema, lenient=True), error.message if error.hint else ""
+
+
 def _json(key: str, text: str) -> Any:
     try:
         return read_json(text)

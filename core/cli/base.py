@@ -67,6 +67,14 @@ WaitOption = Annotated[
 FilterOption = Annotated[
     str, typer.Option("--device", metavar="FILTER", help=f"Only devices that match this filter. {GRAMMAR}")
 ]
+PlanOption = Annotated[bool, typer.Option("--plan", help="Show what would happen; nothing is sent.")]
+TargetArgument = Annotated[
+    str, typer.Argument(metavar="DEVICE|FILTER", help=f"A device's name, a pattern, or a filter. {GRAMMAR}")
+]
+TargetsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="DEVICE|FILTER...", help=f"A device's name, a pattern, or a filter. {GRAMMAR}"),
+]
 DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
 ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
 

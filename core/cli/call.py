@@ -8,10 +8,11 @@ import typer
 
 from core.batch.models import Run, result_of
 from core.cli.answer import Answer, failure
-from core.cli.arguments import Mistyped, parse_arguments
+from core.cli.arguments import typed_as_written
 from core.cli.base import (
-    DeviceArgument,
+    PlanOption,
     SaveOption,
+    TargetArgument,
     ToolArgument,
     WaitOption,
     command_set,
@@ -22,13 +23,27 @@ from core.cli.follow import HowToFollow, follow
 from core.cli.output import envelope_json, note, one_line, result_text
 from core.cli.saving import Saving
 from core.cli.session import Session
-from core.cli.signing import KeySource, identify, signs
+from core.cli.signing import KeySource, identify_if_possible, signs
 from core.commands.results import Basis, CommandStage
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
+from core.filter_words import as_filter, is_filter
 from core.service import exit_codes
 from core.service.envelope import cell_envelope, envelope_error, refused_envelope
 
 commands = command_set()
+
+CanaryOption = Annotated[
+    int | None,
+    typer.Option("--canary", min=1, metavar="NUMBER", help="So many devices are the first wave."),
+]
+WaveOption = Annotated[
+    int | None,
+    typer.Option("--wave", min=1, metavar="NUMBER", help="The others follow in waves of so many."),
+]
+ParallelOption = Annotated[
+    int | None,
+    typer.Option("--parallel", min=1, max=1000, metavar="NUMBER", help="How many at the same time; else 5."),
+]
 
 
 async def call(
@@ -78,14 +93,6 @@ async def _identify_where_several_approve(
         await identify_if_possible(session, unlocking)
 
 
-async def identify_if_possible(session: Session, unlocking: KeySource) -> None:
-    """Prove who asks, where several operators must approve; say what it means if that fails."""
-    try:
-        await identify(session, unlocking)
-    except QuarterdeckError as error:
-        note(f"Asked without a proof of who asks, so one operator more must approve: {error.message}")
-
-
 async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
     """The tool's input schema; empty if it is not known, as for a device that has never connected."""
     try:
@@ -98,13 +105,10 @@ async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
 
 
 def _arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    """Parse the arguments; a value of another type than the schema's remains a text and is refused later."""
-    try:
-        return parse_arguments(words, schema)
-    except Mistyped as error:
-        if error.hint:
-            note(error.message)
-        return parse_arguments(words, schema, lenient=True)
+    parameters, hint = typed_as_written(words, schema)
+    if hint:
+        note(hint)
+    return parameters
 
 
 async def _ended(session: Session, run: Run, saving: Saving | None) -> Answer:
@@ -145,12 +149,14 @@ async def _ended(session: Session, run: Run, saving: Saving | None) -> Answer:
         'call lab-1 screenshot region:=\'{"x": 0, "y": 0, "width": 640, "height": 480}\'',
         "call lab-1 write_file file_path=/tmp/a.txt content=@notes.txt",
         "call lab-1 screenshot region:=@region.json --save pictures",
+        "call 'tag:lab os:linux' shell_execute command=uptime --plan",
+        "call 'web-*' get_system_info info_type=memory --canary 1 --wave 10 --json",
     ),
 )
 @signs
 def call_command(
     context: typer.Context,
-    device: DeviceArgument,
+    device: TargetArgument,
     tool: ToolArgument,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...")] = None,
     wait: WaitOption = 0,
@@ -161,10 +167,17 @@ def call_command(
         ),
     ] = None,
     save: SaveOption = None,
+    plan: PlanOption = False,
+    canary: CanaryOption = None,
+    wave: WaveOption = None,
+    parallel: ParallelOption = None,
     *,
     unlocking: KeySource,
 ) -> None:
-    """Call one tool of one device.
+    """Call one tool of one device, or of all that match a filter.
+
+    A name is that device, and the answer is its result. A pattern or a filter is a run of one step on all
+    devices that match: planned, asked for and answered as `run` is, also where only one matches.
 
     Arguments are key=value (typed as the tool's schema says), key:=JSON, key=@FILE for a file's
     text, or key:=@FILE for the JSON in a file.
@@ -177,6 +190,25 @@ def call_command(
 
     # An unusable folder is reported before anything is sent.
     saving = Saving.into(save)
+    several = is_filter(device)
+    rollout = {"canary": canary, "wave": wave, "parallel": parallel}
+    given = {name: number for name, number in rollout.items() if number is not None}
+    if given and not several:
+        raise BadInput(
+            f"{device} is one device, and --{next(iter(given))} is for several.",
+            next_step="Leave it out, or give a filter, such as tag:lab.",
+        )
+    if several or plan:
+        # Imported here: a call on one device needs no batch.
+        from core.cli.call_many import Call, call_many, plan_call
+
+        how = HowToFollow(wait, context.obj.json, unlocking)
+        one = Call(as_filter(device), tool, arguments or [], timeout, given)
+
+        async def work_on_several(session: Session) -> Answer:
+            return await (plan_call(session, one) if plan else call_many(session, one, how, saving))
+
+        in_session(context, work_on_several, wait_for_devices=True, device=None if several else device)
 
     async def work(session: Session) -> Answer:
         return await call(

@@ -52,8 +52,8 @@ COMMANDS = {
     "completion": Place(
         "completion", "Print the script that lets a shell complete commands and what is in the home."
     ),
-    "tools": Place("tools", "List the tools of one device, or of all, with risk and effect."),
-    "call": Place("call", "Call one tool of one device."),
+    "tools": Place("tools", "List the tools of devices, with risk and effect."),
+    "call": Place("call", "Call one tool of one device, or of all that match a filter."),
     "version": Place("version", "Say which version this is."),
     "approvals": Place("approvals", "What waits for an operator's answer."),
     "grants": Place("approvals", "Remembered approvals: what runs without asking."),

@@ -55,6 +55,7 @@ def _group_words(group: Any) -> dict[str, Any]:
     return {
         "help": group.get_short_help_str(_LONGEST_HELP),
         **_parameters(group),
+        **({"default": group.default_command} if hasattr(group, "default_command") else {}),
         "commands": {
             name: _command_words(command(name) if lazy else one) for name, one in group.commands.items()
         },

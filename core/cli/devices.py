@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from core.cli import certificates
 from core.cli.answer import Answer
-from core.cli.base import command_set, examples, in_session
+from core.cli.base import TargetsArgument, command_set, examples, in_session
 from core.cli.output import (
     MOST_REASON,
     Block,
@@ -29,17 +30,29 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.cli.terminal import styled
 from core.errors import BadInput, ErrorCode
+from core.filter_words import as_filter, is_filter
 from core.fleet.advertised import advertised, check_host
 from core.fleet.models import CheckState, DeviceDetails, DeviceSettings, Pairing
+from core.models.device_filter import no_match
 from core.models.devices import Device
 from core.service import exit_codes
 from core.service.wishes import device_change, listening_change, machine_change, pairing_change
+from core.similar import most_like
 from core.text import plural
 
 
-async def list_devices(session: Session) -> Answer:
-    """List every device with its health."""
-    found = (await session.console.service.state()).devices
+async def list_devices(session: Session, targets: str = "") -> Answer:
+    """List every device with its health, or those that match a filter.
+
+    Raises:
+        BadInput: none does.
+    """
+    if targets:
+        found = await session.console.devices.match(targets)
+        if not found:
+            raise no_match(targets, await session.console.devices.match(""))
+    else:
+        found = (await session.console.service.state()).devices
     rows = [
         (
             one.name,
@@ -267,7 +280,22 @@ def _clock(device: Device) -> str:
 
 
 commands = command_set()
-app = typer.Typer(help="The devices and their health.", invoke_without_command=True)
+
+
+class DevicesGroup(TyperGroup):
+    """The commands about devices. Words that are none of them are a filter for the list."""
+
+    default_command = "list"
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        word = args[0]
+        if word in self.commands or (not is_filter(word) and most_like(word, self.commands)):
+            # One that is like a command is a typing error: a device of such a name is written name:WORD.
+            return super().resolve_command(ctx, args)
+        return self.default_command, self.commands[self.default_command], args
+
+
+app = typer.Typer(help="The devices and their health.", cls=DevicesGroup, invoke_without_command=True)
 commands.add_typer(app, name="devices")
 app.add_typer(certificates.app, name="certificate")
 
@@ -290,11 +318,18 @@ AgentOption = Annotated[
 ]
 
 
-@app.callback(epilog=examples("devices", "devices --json"))
+@app.callback(epilog=examples("devices", "devices --json", "devices tag:lab os:linux", "devices 'lab-*'"))
 def devices(context: typer.Context) -> None:
-    """List the devices and their health; or see to one of them."""
+    """List the devices and their health, all or those that match a filter; or see to one of them."""
     if context.invoked_subcommand is None:
         in_session(context, list_devices, wait_for_devices=True)
+
+
+@app.command("list", epilog=examples("devices list", "devices list tag:lab !production:yes"))
+def devices_list(context: typer.Context, devices: TargetsArgument = None) -> None:
+    """List the devices and their health, all or those that match; also without the word list."""
+    targets = as_filter(" ".join(devices or []))
+    in_session(context, lambda session: list_devices(session, targets), wait_for_devices=True)
 
 
 @commands.command(

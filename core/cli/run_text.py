@@ -34,6 +34,7 @@ from core.cli.output import (
     table,
     tool_cell,
 )
+from core.cli.run_course import Course, attempts_of
 from core.cli.run_display import words_of
 from core.cli.terminal import STATE_STYLES, styled
 from core.policy.models import Answer
@@ -94,6 +95,7 @@ MOST_GROUPS = 8
 MOST_DIFFERENCES = 8
 _LONGEST_VALUE = 60
 _FATES = {UndoFate.UNDOES: "is undone", UndoFate.CANNOT: "stays", UndoFate.NOTHING: ""}
+_MOST_NAMED = 6
 _ANSWERS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied", None: "refused"}
 
 
@@ -116,17 +118,23 @@ def summary_text(run: Run) -> Facts:
 
 def cells_text(run: Run) -> Table:
     """A run's cells, one a line."""
+    course = Course.of(run)
     rows = [
         (
             cell.device,
             cell.step,
             tool_cell(cell.tool),
-            state_cell(cell.state, words_of(cell.state)),
+            state_cell(cell.state, _state_words(cell, course)),
             cell.note or _progress_of(cell),
         )
         for cell in run.cells
     ]
     return table(("DEVICE", "STEP", "TOOL", "STATE", "NOTE"), rows)
+
+
+def _state_words(cell: Cell, course: Course) -> str:
+    attempts = course.attempt_words(cell) if attempts_of(cell) > 1 else ""
+    return f"{words_of(cell.state)} ({attempts})" if attempts else words_of(cell.state)
 
 
 def _progress_of(cell: Cell) -> str:
@@ -135,22 +143,27 @@ def _progress_of(cell: Cell) -> str:
 
 def groups_text(run: Run) -> str:
     """The results of each step over the devices: which are alike, and how the others differ."""
-    return "\n".join(line for step in run.summary.steps for line in _step_lines(run, step))
+    course = Course.of(run)
+    return "\n".join(line for step in run.summary.steps for line in _step_lines(run, step, course))
 
 
-def _step_lines(run: Run, step: str) -> Iterable[str]:
-    groups = group_results([cell for cell in run.cells if cell.step == step])
+def _step_lines(run: Run, step: str, course: Course) -> Iterable[str]:
+    cells = [cell for cell in run.cells if cell.step == step]
+    groups = group_results(cells)
     yield f"{styled(one_line(step), 'bold')}: {in_words(groups)}"
     for number, group in enumerate(groups[:MOST_GROUPS]):
         yield f"  {_group_line(group)}"
         yield from _difference_lines(group.differences, group.more if number else 0)
     if len(groups) > MOST_GROUPS:
         yield f"  and {plural(len(groups) - MOST_GROUPS, 'other result')}"
+    again = [f"{cell.device} ({course.attempt_words(cell)})" for cell in cells if attempts_of(cell) > 1]
+    if again:
+        yield f"  tried again: {one_line(some_names(again, _MOST_NAMED))}"
 
 
 def _group_line(group: ResultGroup) -> str:
     state, count = _coloured(group.example.state), plural(len(group.devices), "device")
-    return f"{state} on {count}: {one_line(some_names(group.devices, 6))}{_why(group.example)}"
+    return f"{state} on {count}: {one_line(some_names(group.devices, _MOST_NAMED))}{_why(group.example)}"
 
 
 def _why(cell: Cell) -> str:

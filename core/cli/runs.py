@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Coroutine
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ import typer
 
 from core.batch.batch_file import LARGEST, read_batch
 from core.batch.inputs import unknown_input
-from core.batch.models import Batch, Run, RunSummary, result_of
+from core.batch.models import Batch, RunSummary
 from core.broken_text import fault_words
 from core.cli import run_text, show
 from core.cli.answer import Answer
@@ -22,6 +22,7 @@ from core.cli.base import (
     EVERYWHERE,
     DeviceArgument,
     FilterOption,
+    PlanOption,
     ReplaceOption,
     SaveOption,
     WaitOption,
@@ -29,20 +30,17 @@ from core.cli.base import (
     examples,
     in_session,
 )
-from core.cli.call import identify_if_possible
-from core.cli.follow import HowToFollow, follow
+from core.cli.follow import HowToFollow
 from core.cli.output import Block, Remark, note, note_blocks, one_line, table
+from core.cli.piped_batch import STANDARD_INPUT, read_piped
 from core.cli.prompt import ask_line, is_terminal
-from core.cli.run_text import plan_json, plan_text
+from core.cli.run_answer import identify_where_several_approve, plan_answer, run_to_end
 from core.cli.saving import Saving, check_not_there
 from core.cli.session import Session
 from core.cli.signing import KeySource, signs
-from core.commands.results import CommandResult
-from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.models.device_filter import as_filter, no_match
+from core.errors import BadInput, ErrorCode
+from core.filter_words import as_filter
 from core.replay.models import MOST_WORDS
-from core.service import exit_codes
-from core.service.pages import whole_run
 from core.service.result_export import ExportFormat, export_results
 from core.text import plural, sentences
 
@@ -52,7 +50,6 @@ commands.add_typer(app, name="runs")
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN")]
 StepArgument = Annotated[str, typer.Argument(metavar="STEP")]
-PlanOption = Annotated[bool, typer.Option("--plan", help="Show what would happen; nothing is sent.")]
 InputOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -72,6 +69,7 @@ InputOption = Annotated[
         "run clean.yaml --device 'tag:lab !name:lab-7'",
         "run rollout.yaml --input token=@token.txt",
         "run clean.yaml --plan --json",
+        "run - < clean.yaml",
     ),
 )
 @signs
@@ -96,47 +94,30 @@ def run(
 ) -> None:
     """Run a batch, from a file or by the name under which it was saved, and follow it to its end.
 
+    With - the batch is read from standard input; what asks is then not asked here, but waits in the queue
+    (--wait).
+
     The exit code is that of the worst result: unknown before failed before offline before denied. That of
     --plan is 11 where a step is invalid on some device.
     """
     saving = Saving.into(save)
     how = HowToFollow(wait, context.obj.json, unlocking)
+    piped = read_piped("--input-stdin" * (input_stdin is not None)) if batch == STANDARD_INPUT else None
 
     async def work(session: Session) -> Answer:
-        chosen = await batch_of(session, batch, device)
+        chosen = await batch_of(session, batch, device, piped)
         values = input_values(chosen, inputs or [])
         if input_stdin is not None:
             values |= await value_from_stdin(chosen, input_stdin)
         if plan:
-            found = await session.console.runs.plan(chosen, values)
-            if not found.devices:
-                raise no_match(chosen.targets, await session.console.devices.match(""))
-            invalid = any(cell.outcome == "invalid" for cell in found.cells)
-            code = exit_codes.PLAN_INVALID if invalid else exit_codes.DONE
-            return Answer(plan_json(chosen.name, found), plan_text(chosen.name, found), code)
+            return await plan_answer(session, chosen, values)
         values |= await missing_secrets(chosen, values)
-        await _identify_where_several_approve(session, chosen, values, unlocking)
+        await identify_where_several_approve(session, chosen, values, unlocking)
         return await run_to_end(
             session, lambda: session.console.runs.start(chosen, inputs=values), how, saving
         )
 
     in_session(context, work, wait_for_devices=True)
-
-
-async def _identify_where_several_approve(
-    session: Session, batch: Batch, inputs: dict[str, Any], unlocking: KeySource
-) -> None:
-    """Identify the asker where a question or a rule wants several operators: the asker does not count then.
-
-    Of arguments that results give, no rule is known to want several before the run.
-    """
-    try:
-        planned = await session.console.runs.plan(batch, inputs)
-    except QuarterdeckError:
-        # The start itself will fail with this error.
-        return
-    if any(cell.approvers > 1 for cell in planned.cells):
-        await identify_if_possible(session, unlocking)
 
 
 @commands.command("resume", epilog=examples("resume r-0007"))
@@ -370,13 +351,16 @@ def search(
     in_session(context, work)
 
 
-async def batch_of(session: Session, wanted: str, device: str = "") -> Batch:
-    """The batch in a file, or saved under a name; the filter `device` narrows its targets.
+async def batch_of(session: Session, wanted: str, device: str = "", piped: str | None = None) -> Batch:
+    """The batch in a file, saved under a name, or `piped`; the filter `device` narrows its targets.
 
     Raises:
         BadInput: there is none, or it has mistakes.
     """
-    if "/" in wanted or wanted.endswith((".yaml", ".yml", ".json")):
+    if piped is not None:
+        wanted = "standard input"
+        batch = read_batch(piped, wanted)
+    elif "/" in wanted or wanted.endswith((".yaml", ".yml", ".json")):
         batch = read_batch(await asyncio.to_thread(_text_of, wanted), wanted)
     else:
         batch = await session.console.runs.load_batch(wanted)
@@ -467,33 +451,3 @@ async def missing_secrets(batch: Batch, values: dict[str, Any]) -> dict[str, Any
         if declared.secret and declared.required and declared.type == "string" and name not in values
     ]
     return {name: await ask_line(f"{name} (not shown): ", secret=True) for name in wanted}
-
-
-async def run_to_end(
-    session: Session, begin: Callable[[], Awaitable[Run]], how: HowToFollow, saving: Saving | None = None
-) -> Answer:
-    """Begin a run and follow it to its end; the answer is the run with its results."""
-    events = session.console.events()
-    started = await whole_run(session.console.runs, await begin())
-    note(f"Run {started.summary.id} on {plural(len(started.summary.devices), 'device')}.")
-    ended = await follow(session, started, events, how)
-    return ended if isinstance(ended, Answer) else await _ended(session, ended, saving)
-
-
-async def _ended(session: Session, run: Run, saving: Saving | None) -> Answer:
-    results = [result for cell in run.cells if (result := result_of(cell)) is not None]
-    code = exit_codes.of_run(run)
-    if saving is not None:
-        await saving.save(session, results)
-        code = saving.code(code)
-    files = saving.files if saving is not None else None
-    return Answer(lambda: show.results_json(session, run, files), _end_text(run, results), code)
-
-
-def _end_text(run: Run, results: list[CommandResult]) -> Iterator[Block]:
-    yield from (run_text.summary_text(run), "")
-    if len(run.summary.devices) > 1:
-        yield run_text.groups_text(run)
-        return
-    yield run_text.cells_text(run)
-    yield from show.results_text(run, [result for result in results if result.call_id])

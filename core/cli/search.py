@@ -30,8 +30,9 @@ from core.cli.output import (
 from core.cli.session import Session
 from core.cli.terminal import styled
 from core.errors import BadInput
+from core.filter_words import as_filter
 from core.fleet.models import ToolDescription, ToolHit, ToolScope
-from core.models.device_filter import as_filter, no_match
+from core.models.device_filter import no_match
 from core.models.tools import Contract, Fact, Tool
 from core.schema_forms.fields import schema_fields
 from core.service.batch_proposal import propose

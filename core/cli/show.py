@@ -20,6 +20,7 @@ from core.cli.output import (
     time_cell,
     tool_cell,
 )
+from core.cli.run_course import Course, attempts_of
 from core.cli.run_text import cells_text, groups_text, summary_text
 from core.cli.saving import Saving
 from core.cli.session import Session
@@ -89,27 +90,28 @@ async def run(session: Session, wanted: str, saving: Saving | None = None, group
 async def results_json(session: Session, run: Run, files: dict[str, str] | None) -> dict[str, Any]:
     """A run with all its results; `files` maps the digest of saved evidence to its file.
 
-    Each result has the `step` of the batch and the `state` of its cell, the number of `attempts`, and the
-    steps by which it was `recovered`.
+    Each result has the `step` of the batch and the `state` of its cell, the number of `attempts`, the steps
+    by which it was `recovered`, and the `wave` of its device.
     """
     envelopes = await every_result(session.console.runs, run.summary.id)
     # Both are in the order of the run's cells.
+    course = Course.of(run)
     results = [
-        _cell_json(cell) | envelope_json(envelope, files)
+        _cell_json(cell, course) | envelope_json(envelope, files)
         for cell, envelope in zip(run.cells, envelopes, strict=True)
         if envelope.verdict is not None
     ]
     return {"run": run.summary, "results": results}
 
 
-def _cell_json(cell: Cell) -> dict[str, Any]:
+def _cell_json(cell: Cell, course: Course) -> dict[str, Any]:
     """What a cell adds to the envelope of its result."""
     return {
         "step": cell.step,
         "state": cell.state.value,
-        # A single attempt is left out of a cell.
-        "attempts": max(cell.attempts, 1) if cell.call_id else 0,
+        "attempts": attempts_of(cell),
         "recovered": cell.recovered_by,
+        "wave": course.wave_of(cell.device),
     }
 
 

@@ -26,7 +26,7 @@ from core.changes import Change, Proposal, SignedChange, change_statement, check
 from core.cli.output import lines, note
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
-from core.errors import BadInput, ErrorCode, Refused
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.home import Home
 from core.similar import meant_or_known
 from core.text import sentences
@@ -235,4 +235,21 @@ async def identify(session: Session, how: KeySource) -> None:
     )
 
 
-__all__ = ["KeySource", "decide", "identify", "sign_as", "sign_change", "unlock", "unlock_one_of"]
+async def identify_if_possible(session: Session, how: KeySource) -> None:
+    """Prove who asks, where several operators must approve; say what it means if that fails."""
+    try:
+        await identify(session, how)
+    except QuarterdeckError as error:
+        note(f"Asked without a proof of who asks, so one operator more must approve: {error.message}")
+
+
+__all__ = [
+    "KeySource",
+    "decide",
+    "identify",
+    "identify_if_possible",
+    "sign_as",
+    "sign_change",
+    "unlock",
+    "unlock_one_of",
+]

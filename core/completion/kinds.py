@@ -13,6 +13,7 @@ class Kind(StrEnum):
 
     TEXT = "text"
     DEVICE = "device"
+    TARGET = "target"
     TOOL = "tool"
     TOOL_ARGUMENT = "tool_argument"
     RUN = "run"
@@ -36,6 +37,8 @@ class Kind(StrEnum):
 # The word that a command's help shows for a value, and what it names.
 KINDS = {
     "DEVICE": Kind.DEVICE,
+    "DEVICE|FILTER": Kind.TARGET,
+    "DEVICE|FILTER...": Kind.TARGET,
     "TOOL": Kind.TOOL,
     "KEY=VALUE...": Kind.TOOL_ARGUMENT,
     "RUN": Kind.RUN,

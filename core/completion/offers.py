@@ -13,6 +13,7 @@ from core.completion.position import Position, Table
 from core.completion.schema_values import argument_offers, value_offers, written
 from core.completion.term_words import term_offers
 from core.completion.words import Offer, is_plain, short_help
+from core.filter_words import as_filter, is_filter
 
 if TYPE_CHECKING:
     from core.completion.service_calls import ServiceCalls
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 WITHIN = 0.2
 _MOST_RUNS = 100
 _AGES = ("10m", "1h", "8h", "1d", "7d")
+# The healths of a device that takes commands.
+_HERE = ("online", "busy")
 _FILTER_QUOTES = "\"'"
 _QUERY_QUOTES = '"'
 
@@ -104,8 +107,20 @@ class Offers:
             for one in self._devices(self._at.typed)
         )
 
+    def targets(self) -> list[Offer]:
+        """Devices that begin so; where none does, and something is typed, the words of a filter."""
+        with contextlib.suppress(OSError):
+            if devices := [one for one in self.devices() if one.text.startswith(self._at.typed)]:
+                return devices
+        return self.device_filter() if self._at.typed else []
+
     def _tools(self) -> list[dict[str, Any]]:
-        return list(self._call("tools", device=self._at.first(Kind.DEVICE)))
+        """The tools of the device that was named, or of the first that matches."""
+        named = self._at.first(Kind.DEVICE) or self._at.first(Kind.TARGET)
+        if is_filter(named):
+            devices = self._call("match_devices", targets=as_filter(named))
+            named = next((one["name"] for one in devices if one["health"] in _HERE), "")
+        return list(self._call("tools", device=named))
 
     def tools(self) -> Iterator[Offer]:
         """The tools of the device that was named."""
@@ -311,6 +326,7 @@ def _field(declared: Any, name: str) -> Any:
 
 _BY_KIND: dict[Kind, Callable[[Offers], Iterable[Offer]]] = {
     Kind.DEVICE: Offers.devices,
+    Kind.TARGET: Offers.targets,
     Kind.TOOL: Offers.tools,
     Kind.TOOL_ARGUMENT: Offers.tool_arguments,
     Kind.RUN: Offers.runs,

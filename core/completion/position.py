@@ -77,14 +77,24 @@ class _Reader:
                     self._keep(option, value)
                 else:
                     self._awaits = option
+        elif "commands" in self._here and word not in self._here["commands"] and "default" in self._here:
+            self._here = self._default()
+            self._take_argument(word)
         elif "commands" in self._here:
             self._is_known = self._is_known and word in self._here["commands"]
             self._here = self._here["commands"].get(word, {})
         else:
-            argument = self._argument()
-            self._arguments += 1
-            if argument is not None:
-                self._keep(argument, word)
+            self._take_argument(word)
+
+    def _take_argument(self, word: str) -> None:
+        argument = self._argument()
+        self._arguments += 1
+        if argument is not None:
+            self._keep(argument, word)
+
+    def _default(self) -> Table:
+        """The command of a group to which words belong that name none of its commands."""
+        return dict(self._here["commands"][self._here["default"]])
 
     def at(self, word: str) -> Position:
         """The position in the last word."""
@@ -104,6 +114,10 @@ class _Reader:
                 self._offer_value(option)
         elif "commands" in self._here:
             at.offers = [Offer(name, one["help"]) for name, one in self._here["commands"].items()]
+            if "default" in self._here and not any(one.text.startswith(word) for one in at.offers):
+                self._here = self._default()
+                if (argument := self._argument()) is not None:
+                    self._offer_value(argument)
         elif (argument := self._argument()) is not None:
             self._offer_value(argument)
         elif not word and not self._options_over:

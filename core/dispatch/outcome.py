@@ -64,11 +64,12 @@ GUARD_CODES = frozenset(
         ErrorCode.CONTRACT_CHANGED,
     }
 )
-# Codes with which a device reports that it looked at its screen and did nothing, because the target of the
-# command was not there, could not be reached, or is another one now.
+# Codes with which a device reports that it looked at its screen or a file and did nothing, because the target
+# of the command was not there, could not be reached, or is another one now.
 TARGET_CODES = frozenset(
     {
         ErrorCode.STALE_OBSERVATION,
+        ErrorCode.CHANGED_SINCE,
         ErrorCode.CONTROL_NOT_FOUND,
         ErrorCode.CONTROL_AMBIGUOUS,
         ErrorCode.CONTROL_COVERED,

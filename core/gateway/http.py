@@ -13,6 +13,7 @@ connections that never show a token, or an agent with connections that do.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections import Counter, OrderedDict
@@ -36,6 +37,7 @@ from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.gateway.agent_session import AgentSession
 from core.gateway.server import make_server
 from core.home import Home
+from core.next_steps import ADDRESS_TAKEN
 from core.tasks import TaskGroupOwner
 from core.tcp_owners import Place, users_of
 from core.tokens import token_digest
@@ -222,7 +224,9 @@ def _listen(address: str) -> socket.socket:
         return sock
     except OSError as error:
         sock.close()
-        raise BadInput(f"The gateway cannot listen at {address}: {error.strerror or error}.") from error
+        taken = ADDRESS_TAKEN.person if error.errno == errno.EADDRINUSE else ""
+        words = f"The gateway cannot listen at {address}: {error.strerror or error}."
+        raise BadInput(words, next_step=taken) from error
 
 
 class _Agent:

@@ -21,7 +21,6 @@ __all__ = [
     "LONGEST",
     "OS_NAMES",
     "DeviceFilter",
-    "as_filter",
     "no_match",
     "os_word",
     "parse_filter",
@@ -77,15 +76,6 @@ def parse_filter(text: str) -> DeviceFilter:
         return LANGUAGE.parse(text)
     except BadInput as error:
         raise BadInput(sentences(error.message, GRAMMAR), error.code) from error
-
-
-def as_filter(text: str) -> str:
-    """A filter as an operator may write it: a single word without a field is the device's whole name."""
-    text = text.strip()
-    if not text or re.search(r"[\s:]", text):
-        return text
-    negated = "!" if text.startswith("!") else ""
-    return f"{negated}name:{text.removeprefix(negated)}"
 
 
 def no_match(targets: str, devices: Iterable[Device] = ()) -> BadInput:

@@ -299,10 +299,10 @@ class RunsApi(Protocol):
     """Runs of commands and of batches, and the batches that are saved."""
 
     @rpc("plan", ANY_CLIENT)
-    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
+    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None, literal: bool = False) -> Plan:
         """Predict what a run of this batch would do on each device now; nothing is sent.
 
-        What depends on inputs that have no value is not known.
+        What depends on inputs that have no value is not known. `literal` is as for `start`.
         """
 
     @rpc("try_expressions", OPERATORS)
@@ -323,11 +323,13 @@ class RunsApi(Protocol):
         inputs: dict[str, Any] | None = None,
         said: str = "",
         request_id: str = "",
+        literal: bool = False,
     ) -> Run:
         """Start a run and return at once. Refused if the targets no longer match `expected_devices`.
 
         `inputs` are the values of the batch's inputs; those with a default may be left out. `said` and
-        `request_id` are as for `call`.
+        `request_id` are as for `call`. `literal`: the batch is one call on several devices, whose arguments
+        are meant as they are written, `${{` included.
         """
 
     @rpc("call", ANY_CLIENT)

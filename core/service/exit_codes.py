@@ -3,13 +3,15 @@
 `NOT_APPROVED` is final: the request expired without an answer and nothing was sent.
 `APPROVAL_PENDING` is not final: the request waits in the service's queue, and may still be approved and sent.
 `PLAN_INVALID`: a plan shows a step that is invalid on some device; nothing was sent.
+`WRONG_STATE`: what was asked for does not fit the state of a run: it has not ended, nothing of it is left,
+another run continues it. Nothing was sent.
 """
 
 from __future__ import annotations
 
 from core.aip.messages import ResultStatus
-from core.batch.models import CellState, Run, RunState, result_of
-from core.commands.results import CommandResult, Verdict
+from core.batch.models import Cell, CellState, Run, RunState, result_of
+from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 
 DONE = 0
@@ -24,6 +26,7 @@ JOURNAL_BAD = 8
 HOME_OWNED = 9
 APPROVAL_PENDING = 10
 PLAN_INVALID = 11
+WRONG_STATE = 12
 INTERRUPTED = 130
 
 _OF_CODE: dict[ErrorCode, int] = {
@@ -37,6 +40,7 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.AGENT_PAUSED: DENIED,
     ErrorCode.APPROVAL_INVALID: DENIED,
     ErrorCode.SIGNATURE_REQUIRED: DENIED,
+    ErrorCode.WRONG_STATE: WRONG_STATE,
     ErrorCode.APPROVAL_EXPIRED: NOT_APPROVED,
     ErrorCode.APPROVAL_PENDING: APPROVAL_PENDING,
     ErrorCode.DEVICE_OFFLINE: DEVICE_OFFLINE,
@@ -52,6 +56,7 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.BAD_RESULT: TOOL_FAILED,
     ErrorCode.PROTOCOL_ERROR: TOOL_FAILED,
     ErrorCode.STALE_OBSERVATION: TOOL_FAILED,
+    ErrorCode.CHANGED_SINCE: TOOL_FAILED,
     ErrorCode.CONTROL_NOT_FOUND: TOOL_FAILED,
     ErrorCode.CONTROL_AMBIGUOUS: TOOL_FAILED,
     ErrorCode.CONTROL_COVERED: TOOL_FAILED,
@@ -62,6 +67,7 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.JOURNAL_UNAVAILABLE: JOURNAL_BAD,
     ErrorCode.JOURNAL_CORRUPT: JOURNAL_BAD,
     ErrorCode.SERVICE_UNAVAILABLE: HOME_OWNED,
+    ErrorCode.SERVICE_SILENT: HOME_OWNED,
     ErrorCode.HOME_BUSY: HOME_OWNED,
     ErrorCode.HOME_UNSAFE: HOME_OWNED,
     ErrorCode.INTERNAL: FAULT,
@@ -98,10 +104,20 @@ _GOOD = (CellState.DONE, CellState.SKIPPED, CellState.NOT_STARTED)
 
 
 def of_run(run: Run) -> int:
-    """The exit code of an ended run: that of its worst step. A failed step that was recovered is done."""
+    """The exit code of an ended run: that of its worst step. A failed step that was recovered is done.
+
+    Bad input says that nothing was sent. In a run that has sent something, a step that could not be called,
+    as where some devices lack its tool, is one that failed.
+    """
     results = [result_of(cell) for cell in run.cells if cell.state not in _GOOD]
     codes = {of_result(result) for result in results if result is not None}
+    if BAD_INPUT in codes and any(_was_sent(cell) for cell in run.cells):
+        codes = codes - {BAD_INPUT} | {TOOL_FAILED}
     for code in _WORST_FIRST:
         if code in codes:
             return code
     return DONE if run.summary.state is RunState.DONE else TOOL_FAILED
+
+
+def _was_sent(cell: Cell) -> bool:
+    return cell.result is not None and cell.result.basis is not Basis.NOTHING_SENT

@@ -189,12 +189,13 @@ def test_runs_are_found_by_their_words(served, place):
 def test_a_step_that_was_done_by_hand_is_settled_and_nothing_is_left_to_resume(served, place):
     number = ran(served, place)["run"]["id"]
     wrong = run(served, "runs", "settle", number, "this-computer", "gone", "not-done")
-    assert (wrong.code, "which is not unknown" in wrong.err) == (3, True)
+    assert (wrong.code, "which is not unknown" in wrong.err) == (12, True)
     settled = run(served, "runs", "settle", number, "this-computer", "gone", "done", "--json")
     assert settled.code == 0, settled
     assert (settled.json["step"], settled.json["settled"]) == ("gone", "done")
     left = run(served, "resume", number)
-    assert (left.code != 0, "is left to do" in left.err) == (True, True)
+    assert (left.code, "is left to do" in left.err) == (12, True)
+    assert "Start the batch again" in left.err
 
 
 WAITS = """
@@ -240,7 +241,7 @@ def test_a_run_is_paused_goes_on_and_lacks_the_steps_that_were_cancelled(served,
     told = ended(served, waiting)
     assert states(told) == {"first": "cancelled", "second": "not_started", "third": "done"}
     over = run(served, "runs", "pause", waiting)
-    assert (over.code != 0, "has ended" in over.err) == (True, True)
+    assert (over.code, "has ended" in over.err) == (12, True)
 
 
 def test_a_stopped_run_begins_nothing_more(served, waiting):

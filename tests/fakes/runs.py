@@ -310,7 +310,7 @@ class FakeRuns:
         """Let a run stand, or go on."""
         known = self.find(run)
         if known.summary.state.ended:
-            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+            raise Refused(f"{run} has ended.", ErrorCode.WRONG_STATE)
         state = RunState.PAUSED if paused else RunState.RUNNING
         self.add(known.model_copy(update={"summary": known.summary.model_copy(update={"state": state})}))
         return self.find(run).summary

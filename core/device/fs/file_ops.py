@@ -280,7 +280,7 @@ def _digest(folder: DirHandle, most: int) -> str:
 def _changed_since(path: Path, how: str = "") -> BadInput:
     shown = f": {how}" if how else ""
     return BadInput(
-        f"{path} has changed since{shown}; restoring would lose that change.", ErrorCode.CONTRACT_CHANGED
+        f"{path} has changed since{shown}; restoring would lose that change.", ErrorCode.CHANGED_SINCE
     )
 
 

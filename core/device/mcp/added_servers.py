@@ -88,7 +88,10 @@ class AddedServers:
         try:
             now = read_own_text(self._path, _MOST_BYTES)
             if now is None or _digest(now.encode()) != entry.new_sha256:
-                raise BadInput("The list of added servers has changed since; undo the later changes first.")
+                raise BadInput(
+                    "The list of added servers has changed since; undo the later changes first.",
+                    ErrorCode.CHANGED_SINCE,
+                )
             if old is None:
                 self._path.unlink()
                 sync_folder(self._path.parent)

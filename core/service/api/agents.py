@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped
 from core.batch.live_run import LiveRun
 from core.changes import SignedChange
-from core.errors import BadInput, QuarterdeckError, Refused
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.policy.agent_models import Agent, AgentSettings, ClientProgram, NewAgent, Transport, token_prefix
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
@@ -62,7 +62,8 @@ class LocalAgents(ClientApi, AgentsApi):
                 )
                 raise Refused(
                     f"{name} was paused meanwhile; its limits stay as they are.",
-                    next_step="Look at it again, then set what is meant.",
+                    ErrorCode.WRONG_STATE,
+                    "Look at it again, then set what is meant.",
                 )
             return self._put(name, settings)
 

@@ -89,13 +89,15 @@ class LocalRuns(ClientApi, RunsApi):
         super().__init__(client)
         self._reader = RunReader(client)
 
-    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
+    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None, literal: bool = False) -> Plan:
         service = self._service
+        if literal:
+            _check_literal(batch)
         check_given(batch, inputs or {})
         devices = self._targets(batch)
         names = [device.name for device in devices]
         planner = Planner(
-            batch, inputs or {}, service.dispatcher, RunDevices(service.fleet), self._client.actor
+            batch, inputs or {}, service.dispatcher, RunDevices(service.fleet), self._client.actor, literal
         )
         tools = {step.id: step.tool for step in flatten(batch.steps)}
         leads = {
@@ -155,7 +157,10 @@ class LocalRuns(ClientApi, RunsApi):
         inputs: dict[str, Any] | None = None,
         said: str = "",
         request_id: str = "",
+        literal: bool = False,
     ) -> Run:
+        if literal:
+            _check_literal(batch)
         present = self._targets(batch)
         devices = [device.name for device in present]
         if not devices:
@@ -167,17 +172,17 @@ class LocalRuns(ClientApi, RunsApi):
             )
         given = self._inputs(batch, inputs or {})
         waves = planned_waves(batch.rollout, present)
-        self._check_steps(batch, given, present)
-        return await self._begin(batch, waves, "batch", said, request_id, given)
+        self._check_steps(batch, given, present, literal)
+        return await self._begin(batch, waves, "call" if literal else "batch", said, request_id, given)
 
-    def _check_steps(self, batch: Batch, given: Inputs, devices: list[Device]) -> None:
+    def _check_steps(self, batch: Batch, given: Inputs, devices: list[Device], literal: bool) -> None:
         """Check that the expressions and arguments of each step fit some device, before any step runs.
 
         Raises:
             BadInput: one is.
         """
         fleet, dispatcher = RunDevices(self._service.fleet), self._service.dispatcher
-        planner = Planner(batch, given.values, dispatcher, fleet, self._client.actor)
+        planner = Planner(batch, given.values, dispatcher, fleet, self._client.actor, literal)
         if wrong := planner.wrong_everywhere(devices):
             raise BadInput(sentences(f"Nothing was started: {' '.join(wrong)}"))
 
@@ -272,18 +277,20 @@ class LocalRuns(ClientApi, RunsApi):
         summary = await self._reader.summary(run)
         _, cell = await self._reader.cell(run, device, step)
         if not summary.state.ended:
-            raise Refused(f"{run} has not ended.", next_step="Wait for it, or cancel it.")
+            raise Refused(f"{run} has not ended.", ErrorCode.WRONG_STATE, "Wait for it, or cancel it.")
         if summary.resumed_by:
             raise already_resumed(run, summary.resumed_by)
         if cell.state in (CellState.DONE, CellState.SKIPPED):
             raise Refused(
                 f"{step} on {device} is {cell.state.value} already.",
-                next_step="Nothing is left to say of this step.",
+                ErrorCode.WRONG_STATE,
+                "Nothing is left to say of this step.",
             )
         if outcome == "not_done" and cell.state is not CellState.UNKNOWN:
             raise Refused(
                 f"{step} on {device} is {cell.state.value}, which is not unknown.",
-                next_step="Resume the run: what was not done is done then.",
+                ErrorCode.WRONG_STATE,
+                "Resume the run: what was not done is done then.",
             )
         event = StepSettled(done=outcome == "done", before=cell.state.value)
         entry = event.entry(self._client.actor, run=run, step=step, device=device, tool=cell.tool)
@@ -437,7 +444,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
-            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+            raise _has_ended(run)
         if (device, step) not in live.cells:
             raise no_such_cell(live.summary(), device, step)
         self._service.runs.cancel_cell(live, device, step, self._client.actor)
@@ -446,14 +453,14 @@ class LocalRuns(ClientApi, RunsApi):
     async def pause(self, run: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
-            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+            raise _has_ended(run)
         self._service.runs.pause(live, self._client.actor)
         return live.summary()
 
     async def unpause(self, run: str) -> RunSummary:
         live = await self._live(run)
         if live is None:
-            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+            raise _has_ended(run)
         self._service.runs.unpause(live, self._client.actor)
         return live.summary()
 
@@ -584,6 +591,26 @@ def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> 
         return Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
     except ValidationError as error:
         raise BadInput(f"This is not a call: {first_fault(error)}.") from None
+
+
+def _check_literal(batch: Batch) -> None:
+    """Check that a batch which is to be taken literally is one call, without anything that is an expression.
+
+    Raises:
+        BadInput: it is not.
+    """
+    only = batch.steps[0]
+    if len(batch.steps) == 1 and isinstance(only, Step):
+        plain = Step(id=only.id, tool=only.tool, parameters=only.parameters, timeout=only.timeout)
+        if only == plain:
+            return
+    raise BadInput("Only one call, without conditions, retries and recovery, can be taken literally.")
+
+
+def _has_ended(run: str) -> Refused:
+    return Refused(
+        f"{run} has ended.", ErrorCode.WRONG_STATE, "Look at its results: nothing of it is going on."
+    )
 
 
 def _check_said(said: str) -> None:

@@ -24,7 +24,9 @@ async def make_undo_plan(service: Service, run: Run, actor: str) -> UndoPlan:
     summary = run.summary
     if not summary.state.ended:
         raise Refused(
-            f"{summary.id} has not ended.", next_step="Wait for its end, or cancel it, then undo it."
+            f"{summary.id} has not ended.",
+            ErrorCode.WRONG_STATE,
+            "Wait for its end, or cancel it, then undo it.",
         )
     await service.journal.settle()
     start = await service.journal.query(f"kind:{Kind.RUN_STARTED} run:{quoted(summary.id)}", limit=1)
@@ -52,13 +54,15 @@ async def start_undo(service: Service, run: Run, actor: str, operator: str, dige
         if live.undoes == number:
             raise Refused(
                 f"{number} is being undone by {live.id}.",
-                next_step="Wait for its end, then undo what is left.",
+                ErrorCode.WRONG_STATE,
+                "Wait for its end, then undo what is left.",
             )
     plan = await make_undo_plan(service, run, actor)
     if digest and digest != plan.digest:
         raise Refused(
             f"What an undo of {number} would do has changed since it was shown.",
-            next_step="Look at it again, then undo it.",
+            ErrorCode.WRONG_STATE,
+            "Look at it again, then undo it.",
         )
     if not plan.calls:
         raise BadInput(f"Nothing of {number} can be undone: {plan.summary}.", ErrorCode.NOT_FOUND)

@@ -196,7 +196,7 @@ class RemoteConsole(Console):
         except TimeoutError:
             self._send_soon({"forget": number})
             raise ServiceError(
-                f"The service did not answer {method.name} within {allowed:g} s.", ErrorCode.TIMEOUT
+                f"The service did not answer {method.name} within {allowed:g} s.", ErrorCode.SERVICE_SILENT
             ) from None
         except asyncio.CancelledError:
             self._send_soon({"forget": number})

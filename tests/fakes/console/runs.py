@@ -128,13 +128,14 @@ class RunAnswers(DeviceAnswers):
         return self.work.pause(run, paused=False)
 
     def on_cancel_step(self, run: str) -> RunSummary:
-        raise Refused(f"{self.work.find(run).summary.id} has ended.", ErrorCode.CANCELLED)
+        raise Refused(f"{self.work.find(run).summary.id} has ended.", ErrorCode.WRONG_STATE)
 
     def on_resume_run(self, run: str) -> Run:
-        raise Refused(f"Nothing of {self.work.find(run).summary.id} is left to do.")
+        raise Refused(f"Nothing of {self.work.find(run).summary.id} is left to do.", ErrorCode.WRONG_STATE)
 
     def on_settle_step(self, run: str, device: str, step: str) -> Cell:
-        raise Refused(f"{step} on {device} is done already in {self.work.find(run).summary.id}.")
+        words = f"{step} on {device} is done already in {self.work.find(run).summary.id}."
+        raise Refused(words, ErrorCode.WRONG_STATE)
 
     def on_undo_plan(self, run: str) -> UndoPlan:
         return plan_of(self.work.find(run).summary.id, [])

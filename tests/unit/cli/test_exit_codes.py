@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.batch.models import Cell, CellState, RunState
 from core.commands.results import LISTED_PAIRS, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile
 from core.service import exit_codes
 from core.service.envelope import envelope_of
+from tests.fakes.cells import run_of
 
 
 def a_result(verdict: Verdict, basis: Basis, status: ResultStatus, code: ErrorCode | None) -> CommandResult:
@@ -68,3 +70,47 @@ def test_only_a_read_that_got_no_answer_may_be_asked_again(effect: Effect):
     )
     told = envelope_of(lost.model_copy(update={"decision": decision}))
     assert told.error.retryable is (effect is Effect.OBSERVE)
+
+
+LACKS = (Verdict.REFUSED, Basis.NOTHING_SENT, ResultStatus.FAILURE, ErrorCode.UNKNOWN_TOOL)
+READ = (Verdict.CONFIRMED, Basis.READ_RESPONSE, ResultStatus.SUCCESS, None)
+DENIED = (Verdict.REFUSED, Basis.NOTHING_SENT, ResultStatus.FAILURE, ErrorCode.DENIED_BY_POLICY)
+
+
+@pytest.mark.parametrize(
+    ("cells", "code"),
+    [
+        ([LACKS, LACKS], exit_codes.BAD_INPUT),
+        ([LACKS, READ], exit_codes.TOOL_FAILED),
+        ([LACKS, DENIED], exit_codes.BAD_INPUT),
+        ([DENIED, READ], exit_codes.DENIED),
+        ([READ, READ], exit_codes.DONE),
+    ],
+)
+def test_a_run_that_sent_something_is_no_bad_input_where_some_devices_lack_a_tool(cells, code: int):
+    made = [
+        Cell(
+            run="r",
+            device=f"d-{number}",
+            step="s",
+            tool="t",
+            state=CellState.DONE if one is READ else CellState.NO_SUCH_TOOL,
+            result=a_result(*one),
+        )
+        for number, one in enumerate(cells)
+    ]
+    good = all(cell.state is CellState.DONE for cell in made)
+    assert exit_codes.of_run(run_of(made, RunState.DONE if good else RunState.FAILED)) == code
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [
+        (ErrorCode.WRONG_STATE, exit_codes.WRONG_STATE),
+        (ErrorCode.CHANGED_SINCE, exit_codes.TOOL_FAILED),
+        (ErrorCode.SERVICE_SILENT, exit_codes.HOME_OWNED),
+    ],
+)
+def test_what_does_not_fit_a_state_is_no_refusal_by_the_policy(code: ErrorCode, number: int):
+    assert exit_codes.exit_code_of(code) == number
+    assert not {"policy", "argument"} & set(ErrorInfo.of(code, "x").next.split())

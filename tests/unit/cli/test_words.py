@@ -320,7 +320,7 @@ def test_every_line_that_the_readme_or_a_help_shows_is_understood():
     lines = [line.strip() for line in shown if line.strip()]
     assert len(lines) > 25
     for line in lines:
-        first, *others = line.partition(" > ")[0].split(" | ")
+        first, *others = re.split(" [<>] ", line)[0].split(" | ")
         for words in ([*shlex.split(first)], *([*shlex.split(first)[:-1], one] for one in others)):
             # The program takes these from wherever they stand, before the command reads its words.
             words = [word for word in words if word != "--json"]
@@ -329,7 +329,9 @@ def test_every_line_that_the_readme_or_a_help_shows_is_understood():
                 del words[at : at + 2]
             called = whole
             while hasattr(called, "commands") and words:
-                called, words = called.commands[words[0]], words[1:]
+                default = getattr(called, "default_command", None)
+                word = words.pop(0) if default is None or words[0] in called.commands else default
+                called = called.commands[word]
             if not others:
                 # Raises what would be bad input.
                 called.make_context("quarterdeck", words)

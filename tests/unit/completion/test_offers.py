@@ -69,6 +69,19 @@ def schema(host: FakeHost, properties: dict[str, Any], **more: Any) -> None:
     host.fake.tools_of[HERE] = [tool("echo", Risk.LOW).model_copy(update={"input_schema": changed})]
 
 
+async def test_where_a_device_or_a_filter_may_stand_both_are_offered(home: Home, host: FakeHost) -> None:
+    host.fake.fleet[HERE] = Device(name=HERE, health=Health.ONLINE, since=ago(0), tags=["lab"])
+    for words in (("call",), ("tools",), ("devices",), ("devices", "list")):
+        assert await texts(home, *words, "th") == [HERE], words
+        assert await texts(home, *words, "hea") == ["health:"], words
+        assert await texts(home, *words, "tag:") == ["tag:lab"], words
+    # The words of the group's own commands come first.
+    assert await texts(home, "devices", "se") == ["set"]
+    assert await texts(home, "devices", "tag:lab", "nam") == ["name:"]
+    assert await texts(home, "call", "tag:lab", "e") == ["echo"]
+    assert await texts(home, "call", "tag:none", "e") == []
+
+
 async def test_devices_tools_arguments_and_values(home: Home, host: FakeHost) -> None:
     assert await texts(home, "call", "th") == [HERE]
     assert await texts(home, "call", HERE, "") == ["change", "echo"]

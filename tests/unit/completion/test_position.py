@@ -30,14 +30,19 @@ def test_the_table_is_that_of_the_commands() -> None:
 @pytest.mark.parametrize(
     ("line", "kind"),
     [
-        ("call ", Kind.DEVICE),
+        ("call ", Kind.TARGET),
+        ("tools lab-1 ", Kind.TARGET),
+        ("devices tag:", Kind.TARGET),
+        ("devices tag:lab ", Kind.TARGET),
+        ("devices list lab", Kind.TARGET),
+        ("devices show ", Kind.DEVICE),
         ("call lab-1 ", Kind.TOOL),
         ("call lab-1 echo ", Kind.TOOL_ARGUMENT),
         ("call lab-1 echo a=1 ", Kind.TOOL_ARGUMENT),
         ("call --wait 60 lab-1 ", Kind.TOOL),
         ("call --wait=60 -- lab-1 ", Kind.TOOL),
-        ("--home /tmp/x call ", Kind.DEVICE),
-        ("call --json --home=/tmp/x ", Kind.DEVICE),
+        ("--home /tmp/x call ", Kind.TARGET),
+        ("call --json --home=/tmp/x ", Kind.TARGET),
         ("run --input a=1 ", Kind.BATCH),
         ("run b.yaml --input ", Kind.INPUT),
         ("run b.yaml --device ", Kind.FILTER),
@@ -64,7 +69,7 @@ def test_what_a_word_names_follows_from_the_words_before_it(line: str, kind: Kin
 def test_values_before_the_cursor_are_known_by_their_kind() -> None:
     found = at("--home /h call --wait 5 lab-1 echo a=1 b=2 ")
     assert found.home == "/h"
-    assert (found.first(Kind.DEVICE), found.first(Kind.TOOL)) == ("lab-1", "echo")
+    assert (found.first(Kind.TARGET), found.first(Kind.TOOL)) == ("lab-1", "echo")
     assert found.given[Kind.TOOL_ARGUMENT] == ["a=1", "b=2"]
 
 

@@ -105,7 +105,7 @@ async def test_a_file_that_grew_beyond_what_was_written_is_not_read_before_undo_
     before = bytes_read()
     said = (await call(router, "undo", undo_id=undo)).error or ""
     assert bytes_read() - before < MEBIBYTE
-    assert said.startswith("contract_changed: ")
+    assert said.startswith("changed_since: ")
     assert f"{path} has changed since: it holds {_LARGE} bytes" in said
     # Nothing is lost: what the write left can still be undone.
     os.truncate(path, 3)
@@ -131,7 +131,7 @@ async def test_a_file_that_grows_while_it_is_read_is_not_read_to_its_end(
     before = bytes_read()
     said = (await call(router, "restore_file", undo_id=undo)).error or ""
     assert bytes_read() - before < 2 * file_ops.MOST_WRITTEN
-    assert said.startswith("contract_changed: ")
+    assert said.startswith("changed_since: ")
     assert "has changed since: it holds more than" in said
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from core.cli.command_table import command
 from core.errors import BadInput, ErrorCode
 from core.filter_language import SIGNS
-from core.models.device_filter import GRAMMAR, LONGEST, as_filter, no_match, parse_filter
+from core.filter_words import as_filter, is_filter
+from core.models.device_filter import GRAMMAR, LONGEST, no_match, parse_filter
 from core.models.devices import Device, Health
 from tests.fakes.work import most_calls
 
@@ -224,3 +225,15 @@ def help_of(word: str, *words: str) -> str:
     for inner in words:
         one = one.commands[inner]
     return " ".join(" ".join((option.help or "").split()) for option in one.params)
+
+
+@pytest.mark.parametrize("name", ["lab-1", "this-computer", "db_1.example"])
+def test_a_plain_name_is_no_filter(name: str) -> None:
+    assert not is_filter(name)
+
+
+@pytest.mark.parametrize(
+    "text", ["tag:lab", "lab-*", "lab-?", "!lab-1", "lab-1,lab-2", "lab 1", '"lab-1"', ""]
+)
+def test_whatever_can_mean_several_devices_or_none_is_a_filter(text: str) -> None:
+    assert is_filter(text)

@@ -57,6 +57,7 @@ NOT_BY_THE_WINDOW = {
     "backup": _LATER,
     "decide_many": _LATER,
     "export_entries": _LATER,
+    "introduce_agent": "It is the gateway's own greeting.",
     "match_devices": "The window has all devices and filters them itself.",
     "runs": "The list of runs is searched by `find_runs`.",
     "run_blob": "The window reads pictures by the journal's `blob`.",

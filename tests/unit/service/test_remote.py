@@ -12,6 +12,7 @@ from pydantic_core import from_json
 from core.batch.models import Batch, Step
 from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused, ServiceError
+from core.service import exit_codes
 from core.service.console import Console, Missed, RunChanged, api_methods
 from core.service.event_hub import MAX_PENDING
 from core.service.rpc import protocol
@@ -125,7 +126,9 @@ class TestCalls:
         console = await attach(timeout=0.1)
         with pytest.raises(ServiceError, match="did not answer start_run") as late:
             await console.runs.start(BATCH)
-        assert late.value.code is ErrorCode.TIMEOUT
+        assert late.value.code is ErrorCode.SERVICE_SILENT
+        assert exit_codes.exit_code_of(late.value.code) == exit_codes.HOME_OWNED
+        assert "before you ask again" in late.value.info.next
 
     async def test_an_argument_beyond_a_frame_is_refused_here_and_the_connection_lives(self, attach):
         console = await attach()

@@ -251,3 +251,39 @@ async def test_a_list_has_the_summaries_that_all_entries_of_each_run_give(servic
     assert [(run.id, run.counts, run.effect, run.resumed_by) for run in listed] == [
         (run.id, run.counts, run.effect, run.resumed_by) for run in kept
     ]
+
+
+ECHO: dict[str, Any] = {"id": "call", "tool": "list_directory", "with": {"path": "${{ 1 + 1 }}"}}
+
+
+async def test_a_literal_call_has_its_arguments_as_they_are_written(service: Service):
+    runs = LocalConsole(service, "operator:anna").runs
+    run = await ended(service, await runs.start(batch_of(ECHO), literal=True))
+    assert run.summary.kind == "call"
+    assert run.batch.steps[0].parameters == {"path": "${{ 1 + 1 }}"}
+    # The device got a text.
+    assert "must be an absolute path" in run.cells[0].note
+    # As a batch it is an expression, whose value is no text.
+    with pytest.raises(BadInput, match="path must be text"):
+        await runs.start(batch_of(ECHO))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [LOOK, FAILS],
+        [LOOK | {"when": "${{ false }}"}],
+        [LOOK | {"expect": "${{ false }}"}],
+        [LOOK | {"retry": {"times": 1}}],
+        [LOOK | {"recover": [FAILS]}],
+        [LOOK | {"enabled": False}],
+        [{"parallel": [LOOK]}],
+        [{"id": "asks", "approval": {"question": "Go on?"}}],
+    ],
+)
+async def test_a_batch_whose_conditions_would_be_passed_over_is_not_taken_literally(service: Service, steps):
+    runs = LocalConsole(service, "operator:anna").runs
+    for call in (runs.start, runs.plan):
+        with pytest.raises(BadInput, match="can be taken literally"):
+            await call(batch_of(*steps), literal=True)
+    assert await runs.list() == []
