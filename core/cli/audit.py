@@ -13,7 +13,7 @@ import typer
 from core.broken_text import fault_words
 from core.cli import entries
 from core.cli.answer import Answer
-from core.cli.base import EVERYWHERE, command_set, examples, finish, in_session
+from core.cli.base import EVERYWHERE, command_set, examples, finish, in_session, run_work
 from core.cli.output import Block, error_json, facts
 from core.cli.session import actor
 from core.cli.signing import KeySource, note_difference, sign_as, signs, unlock_one_of
@@ -213,7 +213,7 @@ def audit_verify(
     files cannot reach (quarterdeck audit verify > FILE on another disk): with --checkpoint FILE a later
     verification finds a journal that was rolled back, or started over, as a whole.
     """
-    finish(context, asyncio.run(verify(context.obj.home, checkpoint)))
+    finish(context, run_work(verify(context.obj.home, checkpoint)))
 
 
 @app.command("accept-loss", epilog=examples("audit accept-loss", "audit accept-loss --operator anna"))
@@ -225,7 +225,7 @@ def audit_accept_loss(context: typer.Context, *, unlocking: KeySource) -> None:
     service ran, and of which there is no better copy. The journal's next entry names what is lost, for ever.
     Everything that is left must verify.
     """
-    finish(context, asyncio.run(accept_loss(context.obj.home, unlocking)))
+    finish(context, run_work(accept_loss(context.obj.home, unlocking)))
 
 
 @app.command(

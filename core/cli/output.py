@@ -18,9 +18,7 @@ from typing import Any, TextIO
 from pydantic import BaseModel
 
 from core.cli.terminal import STATE_STYLES, Terminal, can_encode, fold, styled, terminal_of, width
-from core.commands.results import CommandResult
 from core.errors import ErrorInfo
-from core.service.envelope import Envelope, envelope_error
 from core.text import escape_hidden, escape_right_to_left, sentences, shorten_middle
 
 GAP = "  "
@@ -136,6 +134,9 @@ def shown_json(value: Any) -> str:
 
 def error_json(error: ErrorInfo) -> dict[str, Any]:
     """An error as `--json` prints it: as in an envelope."""
+    # Imported here: most commands succeed, and do without the models of results.
+    from core.service.envelope import envelope_error
+
     return envelope_error(error).model_dump(mode="json")
 
 
@@ -303,29 +304,3 @@ def tool_cell(name: str | None) -> str:
 def claim_cell(said: str, most: int = _LONGEST_CLAIM) -> str:
     """A device's claim about itself, shortened so that it does not widen every row; `--json` has it whole."""
     return shorten_middle(one_line(said), most)
-
-
-def envelope_json(envelope: Envelope, files: dict[str, str] | None = None) -> dict[str, Any]:
-    """An envelope as `--json` prints it; `files` maps the digest of saved evidence to its file."""
-    told = envelope.model_dump(mode="json")
-    for evidence in told["evidence"]:
-        evidence["file"] = (files or {}).get(evidence["blob"])
-    return told
-
-
-def result_text(result: CommandResult) -> list[Block]:
-    """A result for people."""
-    head = facts(
-        [
-            ("Device", result.device),
-            ("Tool", result.tool_name),
-            ("Status", state_cell(result.verdict, f"{result.status.value} ({result.verdict.value})")),
-            ("Took", f"{result.duration_ms:.0f} ms"),
-            ("Note", result.note),
-            *[("Evidence", f"{one.media_type} {one.size} bytes {one.blob}") for one in result.evidence],
-        ]
-    )
-    if result.result is None:
-        return [head]
-    body = lines(result.result) if isinstance(result.result, str) else shown_json(result.result)
-    return [head, "", body]

@@ -22,7 +22,6 @@ from core.cli.arguments import parse_arguments, read_json
 from core.cli.base import (
     EVERYWHERE,
     DeviceArgument,
-    FilterOption,
     SaveOption,
     WaitOption,
     command_set,
@@ -30,9 +29,11 @@ from core.cli.base import (
     in_session,
 )
 from core.cli.call import identify_if_possible
+from core.cli.filter_option import FilterOption
 from core.cli.follow import HowToFollow, follow
-from core.cli.output import Block, Remark, note, one_line, result_text, table
+from core.cli.output import Block, Remark, note, one_line, table
 from core.cli.prompt import ask_line, is_terminal
+from core.cli.results import result_text
 from core.cli.run_text import plan_json, plan_text
 from core.cli.saving import Saving
 from core.cli.session import Session
@@ -41,7 +42,7 @@ from core.commands.results import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.models.device_filter import as_filter, no_match
 from core.replay.models import MOST_WORDS
-from core.service import exit_codes
+from core.service import exit_codes, result_codes
 from core.service.pages import whole_run
 from core.service.result_export import ExportFormat, export_results
 from core.text import sentences
@@ -496,7 +497,7 @@ async def run_to_end(
 
 async def _ended(session: Session, run: Run, saving: Saving | None) -> Answer:
     results = [result for cell in run.cells if (result := result_of(cell)) is not None]
-    code = exit_codes.of_run(run)
+    code = result_codes.of_run(run)
     if saving is not None:
         await saving.save(session, results)
         code = saving.code(code)

@@ -9,7 +9,8 @@ import typer
 
 from core.batch.batch_file import batch_to_yaml
 from core.cli.answer import Answer
-from core.cli.base import DeviceArgument, FilterOption, ToolArgument, command_set, examples, in_session
+from core.cli.base import DeviceArgument, ToolArgument, command_set, examples, in_session
+from core.cli.filter_option import FilterOption
 from core.cli.output import (
     MOST_REASON,
     SCOPE_NAMES,

@@ -9,18 +9,8 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
 from core.batch.models import Cell, Run, RunSummary, result_of
 from core.cli.answer import Answer
-from core.cli.output import (
-    Block,
-    Exact,
-    Remark,
-    envelope_json,
-    lines,
-    result_text,
-    state_cell,
-    table,
-    time_cell,
-    tool_cell,
-)
+from core.cli.output import Block, Exact, Remark, lines, state_cell, table, time_cell, tool_cell
+from core.cli.results import envelope_json, result_text
 from core.cli.run_text import cells_text, groups_text, summary_text
 from core.cli.saving import Saving
 from core.cli.session import Session
