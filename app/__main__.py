@@ -14,7 +14,14 @@ COMPLETE = "_QUARTERDECK_COMPLETE"
 
 def main(argv: list[str] | None = None) -> int:
     """Open the window, or run one command; returns the exit code."""
-    words = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        # Ctrl+C came at the very beginning of the imports.
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
     if os.environ.get(COMPLETE):
         # A shell asks what may follow (`quarterdeck completion`).
         from core.completion.answer import main as answer_shell
@@ -23,13 +30,10 @@ def main(argv: list[str] | None = None) -> int:
     wants_window, home = _window_wanted(words)
     if wants_window:
         return _open_window(home)
-    try:
-        from core.cli import main as command_line
+    from core.cli import main as command_line
+    from core.cli.phases import at_its_end
 
-        return command_line(words)
-    except KeyboardInterrupt:
-        # Ctrl+C came at the very beginning of the imports.
-        return INTERRUPTED
+    return at_its_end(command_line(words))
 
 
 def _window_wanted(words: list[str]) -> tuple[bool, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from core.actors import is_agent
 from core.approvals.models import Approval, Fatigue, Operator
 from core.audit.entries import NewEntry
 from core.audit.events import (
@@ -18,7 +19,6 @@ from core.audit.events import (
 )
 from core.commitments import SECRET_MARK, Opening, Places, commitments_in, is_stand_in
 from core.errors import BadInput, ErrorCode, Refused
-from core.policy.agent_models import is_agent
 from core.policy.grant_scope import uncovered_request
 from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Answer, Profile

@@ -20,10 +20,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from core.cli.output import Block, Prose, as_json, envelope_json, note, print_error, say, show
+from core.cli.output import Block, Prose, as_json, note, print_error, say, show
 from core.errors import ErrorInfo
 from core.service import exit_codes
-from core.service.envelope import Envelope
 
 Text = str | Prose | Iterable[Block]
 
@@ -42,11 +41,6 @@ class Answer:
     code: int = exit_codes.DONE
     error: ErrorInfo | None = None
     advice: tuple[str, ...] = ()
-
-
-def failure(envelope: Envelope, error: ErrorInfo, code: int) -> Answer:
-    """Why a call has no result: as its envelope for programs, as the error alone for people."""
-    return Answer(envelope_json(envelope), (), code, error)
 
 
 async def print_answer(answer: Answer, json_wanted: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from core.cli.answer import print_answer
-from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption
+from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption, run_work
 from core.cli.command_of_words import CommandOfWords
 from core.cli.command_table import LazyGroup
 from core.cli.output import AnswerLost, leave, note, print_error
@@ -53,7 +53,7 @@ def _version_asked(context: typer.Context, asked: bool) -> None:
     if asked:
         from core.cli.version import versions
 
-        asyncio.run(print_answer(versions(), bool(context.params.get("json"))))
+        run_work(print_answer(versions(), bool(context.params.get("json"))))
         raise typer.Exit
 
 

@@ -21,6 +21,7 @@ from core.cli.base import (
     examples,
     finish,
     in_session,
+    run_work,
 )
 from core.cli.output import Block, Prose, error_json, facts, span
 from core.cli.session import actor
@@ -244,7 +245,7 @@ def audit_verify(
     if file is None:
         if key is not None:
             raise BadInput("--key goes with the FILE of a proof; the journal is verified with its own key.")
-        finish(context, asyncio.run(verify(home, checkpoint)))
+        finish(context, run_work(verify(home, checkpoint)))
     if checkpoint is not None:
         raise BadInput("--checkpoint is compared with the journal; a proof in FILE has its own.")
     finish(context, proofs.verify(home, file, key))
@@ -259,7 +260,7 @@ def audit_accept_loss(context: typer.Context, *, unlocking: KeySource) -> None:
     service ran, and of which there is no better copy. The journal's next entry names what is lost, for ever.
     Everything that is left must verify.
     """
-    finish(context, asyncio.run(accept_loss(context.obj.home, unlocking)))
+    finish(context, run_work(accept_loss(context.obj.home, unlocking)))
 
 
 @app.command(

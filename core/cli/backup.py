@@ -11,7 +11,7 @@ import typer
 
 from core.approvals.operator_keys import SHORTEST_PASSPHRASE
 from core.cli.answer import Answer
-from core.cli.base import CommonOptions, command_set, end_on_signals, examples, finish, in_session
+from core.cli.base import CommonOptions, command_set, end_on_signals, examples, finish, in_session, run_work
 from core.cli.output import Block, Prose, facts, lines, moment, size_words
 from core.cli.progress_line import ProgressLine
 from core.cli.prompt import ask_line, is_terminal
@@ -53,7 +53,7 @@ def backup(
     path = _absolute(file)
     if os.path.lexists(path):
         raise BadInput(f"{path} is there already, and is not overwritten; choose another name.")
-    key = asyncio.run(_new_key(passphrase_file))
+    key = run_work(_new_key(passphrase_file))
 
     async def work(session: Session) -> Answer:
         made = await _made(session.console, path, key)
@@ -80,7 +80,7 @@ def restore(
     it was restored.
     """
     given: CommonOptions = context.obj
-    restored = asyncio.run(_restored(given.home, _absolute(file), passphrase_file))
+    restored = run_work(_restored(given.home, _absolute(file), passphrase_file))
     description = restored.description.model_dump(mode="json", exclude={"salt", "kdf", "cipher", "sums"})
     value = {"home": str(given.home.path), "seq": restored.entry, "backup": description}
     finish(context, Answer(value, _restored_words(given.home, restored)))

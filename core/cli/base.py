@@ -8,16 +8,16 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from core.cli.answer import Answer, print_answer
 from core.cli.output import print_error
+from core.cli.phases import working
 from core.cli.session import Session, open_session
 from core.errors import QuarterdeckError
 from core.home import Home
-from core.models.device_filter import GRAMMAR
 from core.service import exit_codes
 
 EVERYWHERE = "Every command also takes --home DIR and --json."
@@ -39,6 +39,7 @@ class CommonOptions:
     token: str = field(default="", repr=False)
 
 
+Result = TypeVar("Result")
 Work = Callable[[Session], Coroutine[Any, Any, Answer]]
 JsonOption = Annotated[bool, typer.Option("--json", is_eager=True, help="Print JSON for programs.")]
 HomeOption = Annotated[
@@ -64,17 +65,7 @@ WaitOption = Annotated[
         min=0, metavar="SECONDS", help="How long to wait for an approval where this is not a terminal."
     ),
 ]
-FilterOption = Annotated[
-    str, typer.Option("--device", metavar="FILTER", help=f"Only devices that match this filter. {GRAMMAR}")
-]
 PlanOption = Annotated[bool, typer.Option("--plan", help="Show what would happen; nothing is sent.")]
-TargetArgument = Annotated[
-    str, typer.Argument(metavar="DEVICE|FILTER", help=f"A device's name, a pattern, or a filter. {GRAMMAR}")
-]
-TargetsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="DEVICE|FILTER...", help=f"A device's name, a pattern, or a filter. {GRAMMAR}"),
-]
 DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
 ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
 
@@ -109,14 +100,26 @@ def in_session(
             code = code or exit_codes.exit_code_of(error.code)
         return code
 
-    raise typer.Exit(asyncio.run(whole()))
+    raise typer.Exit(run_work(whole()))
 
 
 def finish(context: typer.Context, answer: Answer) -> NoReturn:
     """Print the answer of a command that needs no session, and exit with its code."""
     given: CommonOptions = context.obj
-    asyncio.run(print_answer(answer, given.json))
+    run_work(print_answer(answer, given.json))
     raise typer.Exit(answer.code)
+
+
+def run_work(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a command's work on a loop of its own, until it ends or Ctrl+C has cancelled it."""
+
+    async def interruptible() -> Result:
+        this = asyncio.current_task()
+        assert this is not None
+        with working(this):
+            return await work
+
+    return asyncio.run(interruptible())
 
 
 def end_on_signals() -> None:

@@ -7,27 +7,28 @@ from typing import Annotated, Any
 import typer
 
 from core.batch.models import Run, result_of
-from core.cli.answer import Answer, failure
+from core.cli.answer import Answer
 from core.cli.arguments import typed_as_written
 from core.cli.base import (
     PlanOption,
     SaveOption,
-    TargetArgument,
     ToolArgument,
     WaitOption,
     command_set,
     examples,
     in_session,
 )
+from core.cli.filter_option import TargetArgument
 from core.cli.follow import HowToFollow, follow
-from core.cli.output import envelope_json, note, one_line, result_text
+from core.cli.output import note, one_line
+from core.cli.results import envelope_json, failure, result_text
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, identify_if_possible, signs
 from core.commands.results import Basis, CommandStage
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
 from core.filter_words import as_filter, is_filter
-from core.service import exit_codes
+from core.service import exit_codes, result_codes
 from core.service.envelope import cell_envelope, envelope_error, refused_envelope
 
 commands = command_set()
@@ -119,7 +120,7 @@ async def _ended(session: Session, run: Run, saving: Saving | None) -> Answer:
         error = ErrorInfo.of(ErrorCode.CANCELLED, said)
         ended = cell_envelope(cell).model_copy(update={"error": envelope_error(error, may_repeat=False)})
         return failure(ended, error, exit_codes.TOOL_FAILED)
-    code = exit_codes.of_result(result)
+    code = result_codes.of_result(result)
     if saving is not None:
         await saving.save(session, [result])
         code = saving.code(code)

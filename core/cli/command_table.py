@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 COMMANDS = {
     "gateway": Place("gateway", "", "Serve agents by the Model Context Protocol."),
-    "pair": Place("devices", "", "Make a device known: one that dials in, or one that listens."),
+    "pair": Place("device_commands", "", "Make a device known: one that dials in, or one that listens."),
     "run": Place(
         "runs", "Run a batch, from a file or by the name under which it was saved, and follow it to its end."
     ),

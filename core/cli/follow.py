@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from core.aip.messages import ResultStatus
 from core.batch.models import Cell, CellState, Run, RunSummary
-from core.cli.answer import Answer, failure
+from core.cli.answer import Answer
 from core.cli.asking import ask_here
 from core.cli.output import note
 from core.cli.prompt import TerminalClosed, is_terminal
+from core.cli.results import failure
 from core.cli.run_display import Display, display_for
 from core.cli.session import Session
 from core.cli.signing import KeySource

@@ -6,14 +6,13 @@ answers them first, and the SDK and the console API once they are answered.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from core.cli.base import CommonOptions, command_set, end_on_signals, examples
+from core.cli.base import CommonOptions, command_set, end_on_signals, examples, run_work
 from core.cli.output import note
 from core.environment import TOKEN_VARIABLE, keep_memory_private
 from core.errors import BadInput
@@ -71,7 +70,7 @@ def _run_over_http(home: Home, address: str) -> None:
 
         await serve_http(home, address, lambda url: note(f"The gateway is at {url}."))
 
-    asyncio.run(work())
+    run_work(work())
 
 
 def _run_over_stdio(home: Home, token: str) -> None:
@@ -86,7 +85,7 @@ def _run_over_stdio(home: Home, token: str) -> None:
 
         await serve_stdio(home, token, opening)
 
-    asyncio.run(work())
+    run_work(work())
 
 
 def _token_in(file: Path) -> str:

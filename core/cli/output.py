@@ -28,9 +28,7 @@ from core.cli.terminal import (
     terminal_of,
     width,
 )
-from core.commands.results import CommandResult
 from core.errors import ErrorInfo
-from core.service.envelope import Envelope, envelope_error
 from core.text import escape_hidden, escape_right_to_left, plural, sentences, shorten_middle
 
 GAP = "  "
@@ -152,6 +150,9 @@ def shown_json(value: Any) -> str:
 
 def error_json(error: ErrorInfo) -> dict[str, Any]:
     """An error as `--json` prints it: as in an envelope."""
+    # Imported here: most commands succeed, and do without the models of results.
+    from core.service.envelope import envelope_error
+
     return envelope_error(error).model_dump(mode="json")
 
 
@@ -391,34 +392,3 @@ def tool_cell(name: str | None) -> str:
 def claim_cell(said: str, most: int = _LONGEST_CLAIM) -> str:
     """A device's claim about itself, shortened so that it does not widen every row; `--json` has it whole."""
     return shorten_middle(one_line(said), most)
-
-
-def envelope_json(envelope: Envelope, files: dict[str, str] | None = None) -> dict[str, Any]:
-    """An envelope as `--json` prints it; `files` maps the digest of saved evidence to its file."""
-    told = envelope.model_dump(mode="json")
-    for evidence in told["evidence"]:
-        evidence["file"] = (files or {}).get(evidence["blob"])
-    return told
-
-
-def result_text(result: CommandResult, step: str = "") -> list[Block]:
-    """A result for people; `step` where there are several."""
-    words = result.verdict.value.replace("_", " ")
-    head = facts(
-        [
-            ("Device", result.device),
-            ("Step", step),
-            ("Tool", result.tool_name),
-            ("Status", state_cell(result.verdict, f"{result.status.value} ({words})")),
-            ("Took", span(result.duration_ms / 1000)),
-            ("Note", result.note),
-            *[
-                ("Evidence", f"{one.media_type}, {size_words(one.size)}, {one.blob}")
-                for one in result.evidence
-            ],
-        ]
-    )
-    if result.result is None:
-        return [head]
-    body = lines(result.result) if isinstance(result.result, str) else shown_json(result.result)
-    return [head, "", body]

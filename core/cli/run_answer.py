@@ -17,7 +17,7 @@ from core.cli.signing import KeySource, identify_if_possible
 from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
 from core.models.device_filter import no_match
-from core.service import exit_codes
+from core.service import exit_codes, result_codes
 from core.service.pages import whole_run
 from core.text import plural
 
@@ -67,7 +67,7 @@ async def run_to_end(
 
 async def _ended(session: Session, run: Run, saving: Saving | None) -> Answer:
     results = [result for cell in run.cells if (result := result_of(cell)) is not None]
-    code = exit_codes.of_run(run)
+    code = result_codes.of_run(run)
     if saving is not None:
         await saving.save(session, results)
         code = saving.code(code)

@@ -21,7 +21,6 @@ from core.cli.arguments import parse_arguments, read_json
 from core.cli.base import (
     EVERYWHERE,
     DeviceArgument,
-    FilterOption,
     PlanOption,
     ReplaceOption,
     SaveOption,
@@ -30,6 +29,7 @@ from core.cli.base import (
     examples,
     in_session,
 )
+from core.cli.filter_option import FilterOption
 from core.cli.follow import HowToFollow
 from core.cli.output import Block, Remark, note, note_blocks, one_line, table
 from core.cli.piped_batch import STANDARD_INPUT, read_piped

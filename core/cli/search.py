@@ -9,8 +9,9 @@ import typer
 
 from core.batch.batch_file import batch_to_yaml
 from core.cli.answer import Answer
-from core.cli.base import DeviceArgument, FilterOption, ToolArgument, command_set, examples, in_session
+from core.cli.base import DeviceArgument, ToolArgument, command_set, examples, in_session
 from core.cli.command_of_words import WORDS, CommandOfWords
+from core.cli.filter_option import FilterOption
 from core.cli.output import (
     MOST_REASON,
     SCOPE_NAMES,

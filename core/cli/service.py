@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
 
 from core.cli.answer import Answer
-from core.cli.base import EVERYWHERE, CommonOptions, command_set, examples, finish, in_session
+from core.cli.base import EVERYWHERE, CommonOptions, command_set, examples, finish, in_session, run_work
 from core.cli.output import Cell, Prose, error_json, facts, moment
 from core.cli.session import Session, actor
 from core.cli.signing import KeySource, sign_change, signs
@@ -40,7 +39,7 @@ def service_start(
             [f"{words}: process {status.pid}, home {status.home}.", *status.notes],
         )
 
-    finish(context, asyncio.run(work()))
+    finish(context, run_work(work()))
 
 
 @app.command("stop", epilog=examples("service stop --wait 30"))
@@ -54,7 +53,7 @@ def service_stop(
     """End the service in order. It waits for running work unless --cancel-work is given."""
     given: CommonOptions = context.obj
     try:
-        words = asyncio.run(stop_service(given.home, cancel_work, timeout=wait))
+        words = run_work(stop_service(given.home, cancel_work, timeout=wait))
     except ServiceError as error:
         if error.code is ErrorCode.TIMEOUT and not cancel_work:
             then = "It ends by itself when that work has ended; service stop --cancel-work cancels the work."
@@ -76,7 +75,7 @@ def _not_stopped(error: ServiceError, then: str, code: int) -> Answer:
 @app.command("status", epilog=examples("service status --json"))
 def service_status_command(context: typer.Context) -> None:
     """Say whether a service owns the home. Exit code 9 when one does and cannot be reached."""
-    status = asyncio.run(service_status(context.obj.home))
+    status = run_work(service_status(context.obj.home))
     code = exit_codes.HOME_OWNED if status.problem and not status.running else exit_codes.DONE
     pairs = [
         ("Service", _standing(status.running, bool(code))),

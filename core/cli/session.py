@@ -7,18 +7,20 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from core.cli.output import note, one_line
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, ServiceError
 from core.home import Home
-from core.models.devices import Health
-from core.models.tool_lookup import tool_named
-from core.models.tools import Tool
-from core.service.console import Console, DeviceChanged
+from core.models.devices import Device, Health
+from core.service.api.interface import Console
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.transport import own_folder
 from core.text import sentences
 from core.user import user_name
+
+if TYPE_CHECKING:
+    from core.models.tools import Tool
 
 BUSY_FOR = 3.0
 # Seconds in which a service that ends has recorded what its runs came to, and released the home.
@@ -136,7 +138,7 @@ async def must_be_here(session: Session, device: str) -> None:
     Raises:
         DeviceError: the device is away; the message says why.
     """
-    for one in (await session.console.service.state()).devices:
+    for one in await session.console.devices.match(""):
         if one.name == device and one.health not in _HERE:
             why = f": {one.reason}" if one.reason else ""
             raise DeviceError(sentences(f"{device} is {one.health.value}{why}"))
@@ -149,6 +151,9 @@ async def tool_of(session: Session, device: str, wanted: str) -> Tool:
         BadInput: the device or the tool does not exist.
         DeviceError: the device is away, so its tools are not known.
     """
+    # Imported here: a command that lists devices does without the models of tools.
+    from core.models.tool_lookup import tool_named
+
     tools = await session.console.devices.tools(device)
     if (tool := tool_named(wanted, tools)) is not None:
         return tool
@@ -160,17 +165,15 @@ async def tool_of(session: Session, device: str, wanted: str) -> Tool:
 
 async def _until_devices_are_here(console: Console, wanted: str | None) -> None:
     """Wait for devices that are starting: a core that has just been opened has no device yet."""
+    if not _missing(await console.devices.match(""), wanted):
+        return
+    # Imported here: mostly every device is here, and no event is waited for.
+    from core.service.api.events import DeviceChanged
+
     events = console.events()
     state = await console.service.state()
     age = (datetime.now(UTC) - datetime.fromisoformat(state.service_started_at)).total_seconds()
-    # Remote devices are often away; wait only for the requested device.
-    missing = {
-        device.name
-        for device in state.devices
-        if device.health not in _HERE
-        and device.paired
-        and (device.direction == "local" or device.name == wanted)
-    }
+    missing = _missing(state.devices, wanted)
     try:
         if age >= DEVICES_WITHIN:
             # Long after the service's start, a missing device is not just starting.
@@ -187,3 +190,14 @@ async def _until_devices_are_here(console: Console, wanted: str | None) -> None:
     finally:
         if close := getattr(events, "aclose", None):
             await close()
+
+
+def _missing(devices: list[Device], wanted: str | None) -> set[str]:
+    """The devices to wait for. Remote devices are often away: only the requested one is waited for."""
+    return {
+        device.name
+        for device in devices
+        if device.health not in _HERE
+        and device.paired
+        and (device.direction == "local" or device.name == wanted)
+    }

@@ -12,14 +12,13 @@ from core.cli.answer import Answer
 from core.cli.output import (
     Block,
     Exact,
-    envelope_json,
     lines,
-    result_text,
     state_cell,
     table,
     time_cell,
     tool_cell,
 )
+from core.cli.results import envelope_json, result_text
 from core.cli.run_course import Course, attempts_of
 from core.cli.run_text import cells_text, groups_text, summary_text
 from core.cli.saving import Saving

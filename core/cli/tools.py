@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from core.cli.answer import Answer
-from core.cli.base import TargetsArgument, command_set, examples, in_session
+from core.cli.base import command_set, examples, in_session
+from core.cli.filter_option import TargetsArgument
 from core.cli.output import Cell, Table, claim_cell, note, one_line, table, tool_cell, what_it_does
 from core.cli.session import Session, must_be_here
 from core.errors import DeviceError

@@ -7,7 +7,7 @@ import typer
 from core import __version__
 from core.cli.answer import Answer
 from core.cli.base import command_set, examples, finish
-from core.service.console import API_VERSION
+from core.service.api.version import API_VERSION
 
 commands = command_set()
 

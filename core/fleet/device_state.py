@@ -11,8 +11,8 @@ from core.commands.channel import BasicCommandDispatcher
 from core.fleet.contracts import ListedTool
 from core.fleet.models import HealthChange
 from core.ids import now_utc
-from core.models.devices import NO_MACHINE, NOT_CONNECTED_YET, Device, Health, Machine
-from core.models.tools import Tool, Unavailable
+from core.models.devices import NO_MACHINE, NOT_CONNECTED_YET, Device, Health, Machine, Unavailable
+from core.models.tools import Tool
 from core.policy.policy_file import Overrides
 
 PRODUCTION_TAGS = frozenset({"prod", "production"})

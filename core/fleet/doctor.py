@@ -37,8 +37,7 @@ from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import Check, CheckName, CheckState, Listening, Refusal
 from core.fleet.paired_machines import ANOTHER
 from core.fleet.rejected_connections import RejectedConnections
-from core.models.devices import Device, Health
-from core.models.tools import UNLISTED
+from core.models.devices import UNLISTED, Device, Health
 from core.text import escape_hidden, sentences, shorten_middle
 
 # The doctor reads the registration and nothing else.

@@ -25,10 +25,10 @@ from core.fleet.tool_catalog import Recorder, ToolCatalog
 from core.fleet.tool_pins import Pins
 from core.fleet.tool_search import Offer, PastResults, Results, ToolIndex
 from core.ids import now_utc
-from core.models.devices import Device, Health
+from core.models.devices import UNLISTED, Device, Health, Unavailable
 from core.models.tool_lookup import missing_tool
 from core.models.tool_names import SCREENSHOT
-from core.models.tools import UNLISTED, Tool, Unavailable
+from core.models.tools import Tool
 from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy
 from core.similar import meant_or_known

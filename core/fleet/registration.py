@@ -14,7 +14,7 @@ from core.commands.permit import Gate
 from core.fleet.device_state import ConnectionInfo
 from core.fleet.paired_machines import machine_of
 from core.machine_id import machine_mark
-from core.models.tools import Unavailable
+from core.models.devices import Unavailable
 
 # Characters. A device's own texts are displayed, so they must not fill a screen.
 MOST_WORDS = 200

@@ -32,8 +32,7 @@ from core.fleet.device_state import ConnectionInfo
 from core.fleet.fleet import Fleet
 from core.fleet.registration import own_process_arrival, read_unavailable
 from core.log import Logger
-from core.models.devices import Health
-from core.models.tools import Unavailable
+from core.models.devices import Health, Unavailable
 from core.tasks import TaskGroupOwner, set_within
 from core.tokens import new_token
 

@@ -14,9 +14,10 @@ import hmac
 from collections import OrderedDict
 from hashlib import sha256
 
+from core.actors import AGENT_PREFIX
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import OPERATOR_NAME, Home
-from core.policy.agent_models import PREFIX, ClientProgram, Transport, name_in
+from core.policy.agent_models import ClientProgram, Transport, name_in
 from core.service.control import ensure_service
 from core.service.rpc.client import RemoteConsole
 from core.tasks import TaskGroupOwner
@@ -111,7 +112,7 @@ class AgentSession:
             if self._console is not None and self._console.cut_off:
                 self.cut_off.set()
             if self._console is None or self._console.closed.is_set():
-                actor = PREFIX + self.name
+                actor = AGENT_PREFIX + self.name
                 self._console = await ensure_service(self._home, "agent", actor, token=self._token)
                 self._tasks.spawn("watch the connection", self._watch(self._console))
             if self._program is not None and self._introduced_to is not self._console:

@@ -8,7 +8,18 @@ from typing import Literal
 from pydantic import Field
 
 from core.models.frozen import FrozenModel
-from core.models.tools import Unavailable
+
+
+class Unavailable(FrozenModel):
+    """A tool that a device could offer but does not, with the reason and the fix."""
+
+    tool: str
+    reason: str
+    how_to_fix: str = ""
+
+
+UNLISTED = "list of tools"
+"""Stands in an `Unavailable` for the whole list, which the console could not read again."""
 
 
 class Health(StrEnum):

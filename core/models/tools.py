@@ -128,18 +128,6 @@ class Tool(FrozenModel):
         return None if self.namespace == BUILT_IN_NAMESPACE else own_name(self.tool_name, self.namespace)
 
 
-class Unavailable(FrozenModel):
-    """A tool that a device could offer but does not, with the reason and the fix."""
-
-    tool: str
-    reason: str
-    how_to_fix: str = ""
-
-
-UNLISTED = "list of tools"
-"""Stands in an `Unavailable` for the whole list, which the console could not read again."""
-
-
 def changed_facts(before: Contract, after: Contract) -> dict[str, list[Any]]:
     """The facts whose values differ, each with both values."""
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")

@@ -6,14 +6,13 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator
 
+from core.actors import AGENT_PREFIX
 from core.errors import BadInput, ErrorCode
 from core.models.device_filter import LONGEST, DeviceFilter, parse_filter
 from core.models.frozen import FrozenModel
 from core.policy.models import Profile
 from core.text import escape_hidden
 
-PREFIX = "agent:"
-"""The beginning of the actor of every agent."""
 MOST_WAITING = 100
 """Maximum requests of one agent that wait for an operator."""
 MOST_A_MINUTE = 6_000
@@ -65,7 +64,7 @@ class Agent(FrozenModel):
     @property
     def actor(self) -> str:
         """The actor of its requests."""
-        return PREFIX + self.name
+        return AGENT_PREFIX + self.name
 
 
 class ClientProgram(FrozenModel):
@@ -125,11 +124,6 @@ def parse_targets(text: str) -> DeviceFilter:
                 ErrorCode.INVALID_ARGUMENTS,
             )
     return parsed
-
-
-def is_agent(actor: str) -> bool:
-    """Whether an actor is an agent."""
-    return actor.startswith(PREFIX)
 
 
 def targets_words(targets: str) -> str:

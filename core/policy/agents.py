@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from core.actors import AGENT_PREFIX, is_agent
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import OPERATOR_NAME
 from core.models.device_filter import DeviceFilter, parse_filter
 from core.models.devices import Device
-from core.policy.agent_models import PREFIX, Agent, AgentSettings, is_agent, parse_targets, targets_words
+from core.policy.agent_models import Agent, AgentSettings, parse_targets, targets_words
 from core.policy.models import Profile
 from core.policy.profiles import is_as_strict
 from core.similar import meant_or_known
@@ -89,12 +90,12 @@ class Agents:
 
     def find(self, actor: str) -> Agent | None:
         """The agent of an actor; None for other actors and for agents that are not registered."""
-        registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
+        registered = self._by_name.get(actor.removeprefix(AGENT_PREFIX)) if is_agent(actor) else None
         return registered.agent if registered is not None else None
 
     def operator_of(self, actor: str) -> str:
         """The operator who has signed an agent in: its asker, where several operators must approve."""
-        registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
+        registered = self._by_name.get(actor.removeprefix(AGENT_PREFIX)) if is_agent(actor) else None
         return registered.operator if registered is not None else ""
 
     def check_new(self, name: str) -> None:
@@ -158,7 +159,7 @@ class Agents:
         Raises:
             Refused: it was revoked, or has another token (code `agent_unknown`).
         """
-        registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
+        registered = self._by_name.get(actor.removeprefix(AGENT_PREFIX)) if is_agent(actor) else None
         if registered is None or registered.token_sha256 != token_sha256:
             raise Refused("This is not the token of an agent of this home.", ErrorCode.AGENT_UNKNOWN)
 
@@ -183,7 +184,7 @@ class Agents:
         For people every device does. So it does for an agent that is not registered, of which a decision can
         only be explained: `check_asks` refuses what such an agent asks for.
         """
-        registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
+        registered = self._by_name.get(actor.removeprefix(AGENT_PREFIX)) if is_agent(actor) else None
         return registered is None or registered.matches.matches(device)
 
     def profile_of(self, actor: str) -> Profile | None:
@@ -204,7 +205,7 @@ class Agents:
         Raises:
             Refused: an agent would exceed its number of commands a minute (code `rate_limited`).
         """
-        registered = self._by_name.get(actor.removeprefix(PREFIX)) if is_agent(actor) else None
+        registered = self._by_name.get(actor.removeprefix(AGENT_PREFIX)) if is_agent(actor) else None
         if registered is None:
             return
         if not registered.allowance.spend(commands):

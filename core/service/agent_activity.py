@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 
 from pydantic import ValidationError
 
+from core.actors import AGENT_PREFIX
 from core.audit.entries import Entry, Kind
 from core.audit.events import (
     ApprovalDenied,
@@ -30,7 +31,6 @@ from core.audit.projection import CommandState
 from core.audit.query import quoted
 from core.commands.results import Basis, CommandResult
 from core.errors import ErrorCode
-from core.policy.agent_models import PREFIX
 from core.policy.models import Decision
 from core.service.api.models import AgentCommand, AgentCommandPage, AgentTally, CommandFate
 
@@ -71,7 +71,7 @@ class AgentActivity:
             await self._count_ended()
         waiting = Counter(self._open.values())
         return {
-            actor.removeprefix(PREFIX): AgentTally(
+            actor.removeprefix(AGENT_PREFIX): AgentTally(
                 asked=self._counts[actor].total() + waiting[actor],
                 given=self._counts[actor][CommandFate.GIVEN],
                 denied=self._counts[actor][CommandFate.DENIED],
@@ -80,10 +80,10 @@ class AgentActivity:
         }
 
     async def _count_new(self) -> None:
-        async for entry in self._journal.entries(f"{_ASKED} actor:{PREFIX[:-1]}*", self._counted_to):
+        async for entry in self._journal.entries(f"{_ASKED} actor:{AGENT_PREFIX[:-1]}*", self._counted_to):
             self._counted_to = entry.seq
             event = event_of(entry)
-            if not entry.call_id or not entry.actor.startswith(PREFIX) or _is_evidence(event):
+            if not entry.call_id or not entry.actor.startswith(AGENT_PREFIX) or _is_evidence(event):
                 continue
             if isinstance(event, CommandRefused):
                 # Refused before it was a command; one that is refused later has `policy` as its actor.
@@ -105,7 +105,7 @@ class AgentActivity:
         await self._journal.settle()
         limit = min(max(limit, 1), MOST_COMMANDS)
         page = await self._journal.query(
-            f"{_ASKED} actor:{quoted(PREFIX + name)}", before=before, limit=limit
+            f"{_ASKED} actor:{quoted(AGENT_PREFIX + name)}", before=before, limit=limit
         )
         first: dict[str, Entry] = {}
         for entry in page.entries:

@@ -11,7 +11,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 
-from core.service.console import (
+from core.service.api.events import (
     AgentChanged,
     AgentRemoved,
     ApprovalChanged,

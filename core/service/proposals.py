@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
+from core.actors import AGENT_PREFIX
 from core.address import split_address
 from core.aip.pairing import decode_pairing
 from core.approvals.models import Operator
@@ -23,7 +24,6 @@ from core.errors import BadInput, ErrorCode, first_fault
 from core.fleet.certificates import short_fingerprint
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, with_settings
 from core.fleet.models import DeviceSettings
-from core.policy.agent_models import PREFIX as AGENT_PREFIX
 from core.policy.agent_models import AgentSettings, targets_words, token_prefix
 from core.policy.agents import loosenings as agent_loosenings
 from core.policy.loosening import loosenings

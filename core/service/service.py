@@ -12,6 +12,7 @@ import os
 from typing import Any, Literal
 
 from core import __version__
+from core.actors import AGENT_PREFIX, is_agent
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import Progress
 from core.aip.limits import LinkLimits
@@ -41,8 +42,7 @@ from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
 from core.ids import now_utc
 from core.log import Logger
-from core.policy.agent_models import PREFIX as AGENT_PREFIX
-from core.policy.agent_models import Agent, is_agent
+from core.policy.agent_models import Agent
 from core.policy.policy_store import Policy, text_digest
 from core.secret_rule import SecretNames
 from core.service.agent_activity import AgentActivity

@@ -15,7 +15,7 @@ from core.batch.batch_file import read_batch
 from core.batch.models import AskedExpression, Cell, Run, RunState
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
-from core.service import exit_codes
+from core.service import exit_codes, result_codes
 from core.service.console import DeviceChanged
 from core.service.local_console import LocalConsole
 from core.service.service import Service
@@ -268,7 +268,7 @@ steps:
 """,
         )
         assert states(run) == {"look": "done", "make": "done"}
-        assert (run.summary.state, exit_codes.of_run(run)) == (RunState.DONE, exit_codes.DONE)
+        assert (run.summary.state, result_codes.of_run(run)) == (RunState.DONE, exit_codes.DONE)
         assert (work / "made.tar.gz").exists()
         assert cells(run)["look"].note.startswith("Its failure is allowed.")
         code, _ = failure(run, "look")

@@ -16,7 +16,7 @@ from core.commands.request import CommandRequest
 from core.commands.results import Basis
 from core.errors import ErrorCode
 from core.home import Home
-from core.service import exit_codes
+from core.service import exit_codes, result_codes
 from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
 from tests.fakes.mcp_server import rogue
 from tests.fakes.rig import Rig
@@ -55,7 +55,7 @@ async def test_a_failing_tool_of_a_hosted_server_failed(home: Home, tmp_path: Pa
             assert result.error is not None, words
             assert (result.error.code, result.error.message) == (ErrorCode.TOOL_FAILED, words)
             assert result.basis is Basis.DEVICE_REPORTED_FAILURE, words
-            assert exit_codes.of_result(result) == exit_codes.TOOL_FAILED, words
+            assert result_codes.of_result(result) == exit_codes.TOOL_FAILED, words
             # Where a batch stops on failure, it stops here.
             assert cell_state_of(result) is CellState.FAILED, words
 

@@ -21,7 +21,7 @@ from mcp import Client
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
 from core.batch.models import Batch, RunState
-from core.cli.output import envelope_json
+from core.cli.results import envelope_json
 from core.errors import ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service.console import Console

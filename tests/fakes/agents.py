@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from core.actors import AGENT_PREFIX
 from core.approvals.operator_keys import OperatorKey
 from core.home import Home
-from core.policy.agent_models import PREFIX, Agent, AgentSettings
+from core.policy.agent_models import Agent, AgentSettings
 from core.policy.agents import Agents
 from core.service.console import AgentChanged, AgentState, Console
 from core.service.local_console import LocalConsole, LocalConsoles
@@ -22,8 +23,8 @@ class EveryAgent(Agents):
     """Any agent may ask, within the usual limits: for tests of what comes after that."""
 
     def find(self, actor: str) -> Agent | None:
-        name = actor.removeprefix(PREFIX)
-        return Agent(name=name, settings=AgentSettings()) if actor.startswith(PREFIX) else None
+        name = actor.removeprefix(AGENT_PREFIX)
+        return Agent(name=name, settings=AgentSettings()) if actor.startswith(AGENT_PREFIX) else None
 
 
 async def add_agent(
@@ -45,7 +46,9 @@ async def agent_of(service: Service, name: str = "claude", settings: AgentSettin
     key = anna(service.home)
     console = LocalConsole(service, "operator:anna")
     await console.approvals.register_operator(key.operator)
-    return LocalConsoles(service).agent_console(PREFIX + name, await add_agent(console, key, name, settings))
+    return LocalConsoles(service).agent_console(
+        AGENT_PREFIX + name, await add_agent(console, key, name, settings)
+    )
 
 
 async def attached_agent(
@@ -55,7 +58,7 @@ async def attached_agent(
     key = anna(home)
     await console.approvals.register_operator(key.operator)
     token = await add_agent(console, key, name, settings)
-    return await RemoteConsole.connect(home, "agent", PREFIX + name, token=token), token
+    return await RemoteConsole.connect(home, "agent", AGENT_PREFIX + name, token=token), token
 
 
 async def agent_when(console: Console, name: str, condition: Callable[[AgentState], object]) -> AgentState:

@@ -10,8 +10,8 @@ from typing import Any
 
 from core.canonical_json import digest_of
 from core.fleet.models import HealthChange, Refusal
-from core.models.devices import Device, Health
-from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool, ToolType, Unavailable
+from core.models.devices import Device, Health, Unavailable
+from core.models.tools import Contract, Effect, Fact, Risk, Source, Tool, ToolType
 
 CHANGED_KEY = "action::indexer.rebuild"
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""A client starts with the models of the console API and without what the service decides and stores by.
+"""A client starts with the models that it speaks, and without what the service decides and stores by.
 
 import-linter cannot tell an import that a function makes from one that every start makes, so that a fresh
 process says what it has loaded.
@@ -30,6 +30,23 @@ OF_THE_SERVICE = (
     "tree_sitter",
 )
 HEAVY = {*OF_THE_SERVICE, "core.schema_forms.validator", "cryptography", "jsonschema", "rich", "structlog"}
+# The models of the console API, but for those of devices; what stands in their packages is not loaded either.
+OTHER_MODELS = (
+    "core.approvals",
+    "core.audit",
+    "core.batch",
+    "core.changes",
+    "core.commands",
+    "core.fleet",
+    "core.models.tools",
+    "core.policy",
+    "core.replay",
+    "core.service.api.events",
+    "core.service.api.models",
+    "core.service.backup",
+    "core.service.envelope",
+    "core.statements",
+)
 SAY = "print(*sys.modules, sep='\\n', file=sys.stderr)"
 
 
@@ -46,8 +63,22 @@ def test_the_console_api_loads_models_alone() -> None:
     assert not loaded & {*HEAVY, "websockets"}
 
 
+def test_the_interface_of_the_api_loads_no_models() -> None:
+    loaded = loaded_with("core.service.api.interface", "core.service.rpc.client")
+    assert not loaded & {*HEAVY, *OTHER_MODELS, "core.models.devices"}
+
+
+def test_a_method_that_is_called_brings_its_own_models() -> None:
+    # In a process without the others, where a name that does not say its module is not known.
+    calling = "[protocol.wire_form(method) for method in api_methods().values()]"
+    modules = (
+        "import core.service.rpc.protocol as protocol; from core.service.api.interface import api_methods"
+    )
+    subprocess.run([sys.executable, "-c", f"{modules}; {calling}"], cwd=ROOT, check=True)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="the service has another socket there")
-async def test_a_command_that_was_answered_has_loaded_nothing_of_the_service(tmp_path: Path) -> None:
+async def test_a_command_that_was_answered_has_loaded_its_own_models_alone(tmp_path: Path) -> None:
     home = Home(tmp_path / "h").create()
     server = ControlServer(FakeHost(), home)
     await server.open()
@@ -68,8 +99,8 @@ async def test_a_command_that_was_answered_has_loaded_nothing_of_the_service(tmp
     finally:
         await server.close()
     assert HERE in said.decode()
-    assert "core.service.rpc.client" in loaded.decode().split()
-    assert not HEAVY & set(loaded.decode().split())
+    assert {"core.models.devices", "core.service.rpc.client"} <= set(loaded.decode().split())
+    assert not {*HEAVY, *OTHER_MODELS} & set(loaded.decode().split())
 
 
 @pytest.mark.parametrize("way", ["core.gateway.stdio", "core.gateway.http"])
@@ -89,7 +120,9 @@ def test_the_gateway_reads_no_picture_before_an_agent_asks_for_one(way: str) -> 
     assert "PIL" not in loaded_with(way)
 
 
-@pytest.mark.parametrize("module", ["core.cli.agents", "core.cli.call", "core.cli.devices", "core.cli.tools"])
+@pytest.mark.parametrize(
+    "module", ["core.cli.agents", "core.cli.call", "core.cli.device_commands", "core.cli.tools"]
+)
 def test_a_command_that_signs_loads_cryptography_when_it_signs(module: str) -> None:
     assert not {*OF_THE_SERVICE, "cryptography"} & loaded_with(module)
 

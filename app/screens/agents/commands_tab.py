@@ -23,8 +23,8 @@ from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import SectionHead
+from core.actors import AGENT_PREFIX
 from core.errors import QuarterdeckError
-from core.policy.agent_models import PREFIX
 from core.service.console import AgentCommand, AgentCommandPage, CommandFate
 
 PAGE = 50
@@ -236,7 +236,7 @@ class CommandsTab(QWidget):
         command = self.current()
         self.detail.setVisible(command is not None)
         if command is not None:
-            self.detail.show_command(command, PREFIX + self._agent)
+            self.detail.show_command(command, AGENT_PREFIX + self._agent)
 
     def _say_failed(self, error: QuarterdeckError) -> None:
         if self._known:

@@ -25,7 +25,7 @@ from app.widgets.labels import separator, set_surface
 from app.widgets.layouts import hbox, vbox
 from app.widgets.master_detail import MasterDetail
 from app.widgets.section import ScreenHead
-from core.policy.agent_models import PREFIX
+from core.actors import AGENT_PREFIX
 from core.service.console import AgentTally
 
 COUNT_AGAIN_MS = 1500
@@ -229,4 +229,4 @@ class AgentsScreen(Screen):
 
     def _open_entries(self) -> None:
         if self.panel.agent is not None:
-            self.nav.open("journal", OpenQuery(f'actor:"{PREFIX}{self.panel.agent.name}"'))
+            self.nav.open("journal", OpenQuery(f'actor:"{AGENT_PREFIX}{self.panel.agent.name}"'))

@@ -16,7 +16,7 @@ from app.text import one_line
 from app.widgets.buttons import Button
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.layouts import STRETCH, hbox, vbox
-from core.policy.agent_models import PREFIX
+from core.actors import AGENT_PREFIX
 
 _NO_TICKET = "Choose a ticket first."
 
@@ -68,7 +68,7 @@ class TicketsTab(QWidget):
         self.show_tickets()
 
     def _tickets(self) -> list[Ticket]:
-        actor = PREFIX + self._agent
+        actor = AGENT_PREFIX + self._agent
         waiting: dict[str, list[tuple[str, str]]] = {}
         for approval in self._state.waiting():
             if approval.actor == actor and approval.run is not None:

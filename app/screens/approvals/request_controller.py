@@ -36,11 +36,11 @@ from app.text import one_line
 from app.widgets.action import Action
 from app.widgets.banner import BannerKind
 from app.widgets.layouts import vbox
+from core.actors import AGENT_PREFIX
 from core.approvals.models import Approval, ApprovalState
 from core.commands.results import CommandResult
 from core.errors import QuarterdeckError
 from core.models.tools import Contract, Tool
-from core.policy.agent_models import PREFIX
 from core.policy.grants import GrantTerms, SignedGrant
 from core.service.console import CommandRecord
 from core.statements import SignedStatement
@@ -124,7 +124,7 @@ class RequestController(QWidget):
 
     def _show_agent(self) -> None:
         shown = self.card.approval
-        agent = self._state.agents.get(shown.actor.removeprefix(PREFIX)) if shown is not None else None
+        agent = self._state.agents.get(shown.actor.removeprefix(AGENT_PREFIX)) if shown is not None else None
         self.card.show_agent_paused(agent is not None and agent.settings.paused)
 
     def update_request(self, newest: Approval) -> None:

@@ -13,8 +13,8 @@ from app.items.keyed_model import Index
 from app.items.table_model import Cell, Column, Kind, RowStyle, TableModel
 from app.text import last_heard, one_line, parse_time
 from app.widgets.charts import HOT_PERCENT, PERCENT
-from core.models.devices import Device, Health
-from core.models.tools import Tool, Unavailable
+from core.models.devices import Device, Health, Unavailable
+from core.models.tools import Tool
 
 _NUMBER = re.compile(r"[0-9]+")
 _DIGITS = 20

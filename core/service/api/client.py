@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from core.actors import is_person
 from core.audit.entries import Entry
 from core.audit.events import ChangeRefused, Event
 from core.changes import SignedChange
@@ -13,7 +14,6 @@ from core.ids import new_id
 from core.models.devices import Device
 from core.policy.agents import no_device
 from core.service.agent_connections import Attachment
-from core.service.api.methods import is_person
 from core.service.proposals import PlannedChange
 from core.service.reserve import Kept
 from core.service.service import Service

@@ -1,24 +1,29 @@
 """Declarations of the console API's methods: the name on the wire, and which clients may call them.
 
-Each method is declared once, by `@rpc` at its place in the interface (`core.service.console`). Every way to
-call a method begins at these declarations: the control socket knows no other names, and a client in this
-process has only objects of the classes that `calls_class` makes of them. An interface with a method that is
-not declared cannot be used at all.
+Each method is declared once, by `@rpc` at its place in `core.service.api.interface`. Every way to call a
+method begins at these declarations: the control socket knows no other names, and a client in this process has
+only objects of the classes that `calls_class` makes of them. An interface with a method that is not declared
+cannot be used at all.
 """
 
 from __future__ import annotations
 
 import functools
+import re
+import typing
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
+import core
+from core.actors import is_person
 from core.errors import Refused
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# The actors of people. An actor of another kind is an agent, or unknown and treated as one.
-_PEOPLE = ("operator:", "window:", "cli:")
+# The module in a name such as `core.batch.models.Run`.
+_MODULE = re.compile(r"\bcore(?:\.[a-z_]+)+(?=\.[A-Z])")
 
 
 class Callers(Enum):
@@ -66,11 +71,6 @@ class ApiMethod:
 Invoke = Callable[[ApiMethod, tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
 
 
-def is_person(actor: str) -> bool:
-    """Whether an actor is a person at a window or a terminal."""
-    return actor.startswith(_PEOPLE)
-
-
 def check_operator(actor: str, act: str) -> None:
     """Check that an actor is a person; `act` is a phrase such as "follow events".
 
@@ -111,6 +111,17 @@ def methods_of(api: str, interface: type) -> Iterator[ApiMethod]:
         if declared is None:
             raise TypeError(f"{interface.__name__}.{name} does not say who may call it; declare it by @rpc.")
         yield declared(api=api, name=name, function=function)
+
+
+def types_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of a declared method's parameters, and of its result as `return`.
+
+    The models among them are imported here, by the modules that the annotations name.
+    """
+    for annotation in function.__annotations__.values():
+        for module in _MODULE.findall(annotation):
+            import_module(module)
+    return typing.get_type_hints(function, localns={"core": core}, include_extras=True)
 
 
 def calls_class(api: str, interface: type) -> type[Any]:

@@ -16,7 +16,7 @@ import typing
 import weakref
 from collections.abc import AsyncIterator, Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter
 from websockets.asyncio.client import ClientConnection
@@ -33,57 +33,23 @@ from core.errors import (
 )
 from core.home import Home
 from core.log import Logger
+from core.service.api.interface import Console
 from core.service.api.methods import ApiMethod
-from core.service.console import API_VERSION, Console, Event
-from core.service.event_hub import Pending
+from core.service.api.version import API_VERSION
 from core.service.rpc import protocol
 from core.service.rpc.transport import dial
 from core.tasks import TaskGroupOwner, in_turns
 from core.text import sentences
+
+if TYPE_CHECKING:
+    from core.service.api.events import Event
+    from core.service.rpc.remote_events import RemoteEvents
 
 log = Logger(__name__)
 
 CONNECT_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 30.0
 WAIT_SLACK = 5.0
-
-
-class RemoteEvents(AsyncIterator[Event]):
-    """A stream of events over the socket, for one reader. Raises ServiceError when the socket drops."""
-
-    def __init__(self, console: RemoteConsole, number: int) -> None:
-        self._console = console
-        self._number = number
-        self._pending = Pending()
-        self._closed = False
-
-    def offer(self, events: list[Event]) -> None:
-        """Queue events that have arrived. Never waits; a reader that lags gets `Missed`."""
-        for event in events:
-            self._pending.add(event)
-
-    def wake(self) -> None:
-        """Wake the reader, so that it notices that the socket has dropped."""
-        self._pending.ready.set()
-
-    def __aiter__(self) -> RemoteEvents:
-        return self
-
-    async def __anext__(self) -> Event:
-        while not self._closed:
-            if (event := self._pending.pop()) is not None:
-                return event
-            if self._console.closed.is_set():
-                raise self._console.gone()
-            await self._pending.ready.wait()
-        raise StopAsyncIteration
-
-    async def aclose(self) -> None:
-        """End the stream; the service stops sending it."""
-        if not self._closed:
-            self._closed = True
-            self._pending.ready.set()
-            self._console.unsubscribe(self._number)
 
 
 class RemoteConsole(Console):
@@ -158,6 +124,9 @@ class RemoteConsole(Console):
         return ServiceError(self.closed_reason or "The connection to the service is closed.")
 
     def events(self) -> AsyncIterator[Event]:
+        # Imported here: many clients follow no events, and do without the models of all of them.
+        from core.service.rpc.remote_events import RemoteEvents
+
         number = next(self._numbers)
         stream = RemoteEvents(self, number)
         self._streams[number] = stream
@@ -258,7 +227,7 @@ class RemoteConsole(Console):
         frame = protocol.decode(data)
         if "stream" in frame:
             if stream := self._streams.get(frame["stream"]):
-                await read_events(frame["events"], stream.offer)
+                await stream.read(frame["events"])
             else:
                 # The reader was dropped without closing the stream.
                 self._send_soon({"unsubscribe": frame["stream"]})
@@ -328,19 +297,6 @@ async def read_result(method: protocol.Method, value: Any) -> Any:
                 value = {**value, key: built}
     # Accepts the models that are already built unchanged.
     return method.result.validate_python(value)
-
-
-async def read_events(value: Any, take: Callable[[list[Event]], None]) -> None:
-    """Validate a frame's events in pages and pass each page to `take`.
-
-    Raises:
-        ValidationError: an item is not an event; the pages before it have been passed to `take`.
-    """
-    if not isinstance(value, list):
-        take(protocol.decode_events(value))
-        return
-    async for page in in_turns(protocol.pages_of(value)):
-        take(protocol.decode_events(page))
 
 
 async def _in_pages(build: Callable[[list[Any]], list[Any]], values: list[Any]) -> list[Any]:

@@ -12,24 +12,26 @@ This module names no method: each wire form is derived from the method's declara
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from core.actors import AGENT_PREFIX, is_agent
 from core.broken_text import fault_words
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, first_fault
 from core.json_walk import Members, is_finite, members_of, place_text, walk
-from core.policy.agent_models import PREFIX as AGENT_PREFIX
-from core.policy.agent_models import is_agent
-from core.service.api.methods import ApiMethod
-from core.service.console import API_VERSION, Event, api_methods
+from core.service.api.interface import api_methods
+from core.service.api.methods import ApiMethod, types_of
+from core.service.api.version import API_VERSION
 from core.tasks import in_turns
 from core.text import sentences
+
+if TYPE_CHECKING:
+    from core.service.api.events import Event
 
 MAX_FRAME = 64 * 1024 * 1024
 PAGE = 100
@@ -159,7 +161,7 @@ def methods() -> dict[str, Method]:
 @cache
 def wire_form(api: ApiMethod) -> Method:
     """The wire form of a method, made when the method is first called: a client calls few of them."""
-    hints = typing.get_type_hints(api.function, include_extras=True)
+    hints = types_of(api.function)
     result = hints.pop("return")
     signature = inspect.signature(api.function)
     return Method(
@@ -179,6 +181,9 @@ def wire_form(api: ApiMethod) -> Method:
 
 @cache
 def _event_list() -> TypeAdapter[list[Event]]:
+    # Imported here: many clients follow no events, and do without the models of all of them.
+    from core.service.api.events import Event
+
     return TypeAdapter(list[Event])
 
 

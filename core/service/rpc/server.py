@@ -19,7 +19,9 @@ from core import __version__
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.log import Logger
-from core.service.console import API_VERSION, Console, Event, api_methods
+from core.service.api.events import Event
+from core.service.api.interface import Console, api_methods
+from core.service.api.version import API_VERSION
 from core.service.event_hub import Pending
 from core.service.rpc import protocol
 from core.service.rpc.transport import Endpoint, peer_uid

@@ -27,8 +27,7 @@ from app.theme.theme import Theme
 from app.widgets.property_list import whole
 from core.errors import DeviceError
 from core.fleet.models import Check, CheckName, CheckState, HealthChange
-from core.models.devices import Device, Health, Machine
-from core.models.tools import Unavailable
+from core.models.devices import Device, Health, Machine, Unavailable
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.story import story

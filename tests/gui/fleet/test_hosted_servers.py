@@ -25,7 +25,7 @@ from core.aip.messages import ResultStatus
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo
-from core.models.tools import Unavailable
+from core.models.devices import Unavailable
 from tests.fakes.fleet_data import make_devices, make_tools
 
 [DEVICE] = [device for device in make_devices() if device.name == "lab-lnx-01"]

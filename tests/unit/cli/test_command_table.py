@@ -35,4 +35,4 @@ def test_a_command_imports_no_module_of_another_command() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = {f"core.cli.{place.module}" for place in COMMANDS.values()} & set(done.stderr.split())
     assert "Usage: quarterdeck devices" in done.stdout
-    assert loaded == {"core.cli.devices"}
+    assert loaded == {"core.cli.devices", "core.cli.device_commands"}

@@ -10,7 +10,7 @@ from core.commands.results import LISTED_PAIRS, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from core.models.tools import Effect, Risk
 from core.policy.models import Answer, Decision, Profile
-from core.service import exit_codes
+from core.service import exit_codes, result_codes
 from core.service.envelope import envelope_of
 from tests.fakes.cells import run_of
 
@@ -34,18 +34,18 @@ def test_whatever_is_unknown_is_seven_whatever_its_error_says(code: ErrorCode | 
         if verdict is Verdict.UNKNOWN:
             for status in ResultStatus:
                 result = a_result(verdict, basis, status, code)
-                assert exit_codes.of_result(result) == exit_codes.OUTCOME_UNKNOWN
+                assert result_codes.of_result(result) == exit_codes.OUTCOME_UNKNOWN
 
 
 def test_what_failed_or_was_refused_keeps_the_code_of_its_error():
     failed = a_result(
         Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE, ResultStatus.FAILURE, ErrorCode.TOOL_FAILED
     )
-    assert exit_codes.of_result(failed) == exit_codes.TOOL_FAILED
+    assert result_codes.of_result(failed) == exit_codes.TOOL_FAILED
     refused = a_result(Verdict.REFUSED, Basis.NOTHING_SENT, ResultStatus.FAILURE, ErrorCode.DENIED_BY_POLICY)
-    assert exit_codes.of_result(refused) == exit_codes.DENIED
+    assert result_codes.of_result(refused) == exit_codes.DENIED
     done = a_result(Verdict.CONFIRMED, Basis.READ_RESPONSE, ResultStatus.SUCCESS, None)
-    assert exit_codes.of_result(done) == exit_codes.DONE
+    assert result_codes.of_result(done) == exit_codes.DONE
 
 
 @pytest.mark.parametrize("code", [*ErrorCode])
@@ -100,7 +100,7 @@ def test_a_run_that_sent_something_is_no_bad_input_where_some_devices_lack_a_too
         for number, one in enumerate(cells)
     ]
     good = all(cell.state is CellState.DONE for cell in made)
-    assert exit_codes.of_run(run_of(made, RunState.DONE if good else RunState.FAILED)) == code
+    assert result_codes.of_run(run_of(made, RunState.DONE if good else RunState.FAILED)) == code
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.canonical_json import sha256_hex
-from core.cli.output import envelope_json
+from core.cli.results import envelope_json
 from core.cli.saving import Saving, file_name
 from core.cli.session import Session
 from core.commands.results import Basis, CommandResult, Evidence, Verdict

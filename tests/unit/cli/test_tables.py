@@ -99,12 +99,13 @@ async def test_what_a_device_claims_to_be_widens_no_other_row(capsys: pytest.Cap
         ),
     ]
 
-    async def state() -> Any:
-        return SimpleNamespace(devices=found)
+    async def match(targets: str) -> list[Device]:
+        assert targets == ""
+        return found
 
     session = Session(
         Home(Path("/nowhere")),
-        cast(Console, SimpleNamespace(service=SimpleNamespace(state=state))),
+        cast(Console, SimpleNamespace(devices=SimpleNamespace(match=match))),
         hosted=False,
     )
     answer = await devices.list_devices(session)

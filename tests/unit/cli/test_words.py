@@ -20,8 +20,9 @@ from core.cli.app import hoist, run
 from core.cli.arguments import parse_arguments
 from core.cli.asking import card
 from core.cli.command_table import COMMANDS, command
-from core.cli.output import Block, lines, result_text, shown_json, table
+from core.cli.output import Block, lines, shown_json, table
 from core.cli.policy_text import trial_text
+from core.cli.results import result_text
 from core.cli.terminal import Terminal, width
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput

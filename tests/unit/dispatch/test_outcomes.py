@@ -11,7 +11,7 @@ from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Kind
 from core.batch.live_run import cell_state_of
 from core.batch.models import CellState
-from core.cli.output import result_text
+from core.cli.results import result_text
 from core.commands.results import Basis, CommandResult, Verdict
 from core.dispatch.outcome import GUARD_CODES, NO_VALUE, STOCK_NULLS, TARGET_CODES, failure_in
 from core.dispatch.result_sanitizer import LARGE_TEXT

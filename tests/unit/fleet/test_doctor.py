@@ -19,8 +19,7 @@ from core.fleet.doctor import Doctor
 from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import Check, CheckState, Listening
 from core.fleet.rejected_connections import RejectedConnections
-from core.models.devices import Device, Health
-from core.models.tools import Unavailable
+from core.models.devices import Device, Health, Unavailable
 from tests.fakes.aip_house import hear, running_house, say, soon
 from tests.fakes.known_devices import pair, pair_listening
 from tests.fakes.patience import PATIENCE_S

@@ -8,8 +8,9 @@ import pytest
 
 from core.fleet.models import NOT_KNOWN, ToolScope
 from core.fleet.tool_scope import NONE, scope_of
+from core.models.devices import Unavailable
 from core.models.tool_names import READ_SHELL
-from core.models.tools import Fact, Risk, Source, Tool, Unavailable
+from core.models.tools import Fact, Risk, Source, Tool
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS
 from tests.fakes.fleet_data import make_devices, make_tools
 

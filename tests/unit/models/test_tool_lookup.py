@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.errors import ErrorCode
-from core.models.devices import Device, Health
+from core.models.devices import Device, Health, Unavailable
 from core.models.tool_lookup import missing_tool, tool_named
-from core.models.tools import Tool, Unavailable
+from core.models.tools import Tool
 from core.policy.examples import example_tool
 from core.policy.models import Answer
 from core.policy.rules import Rule
