@@ -94,8 +94,16 @@ def _counts(cells: list[PlannedCell]) -> dict[str, int]:
 MOST_GROUPS = 8
 MOST_DIFFERENCES = 8
 _LONGEST_VALUE = 60
-_FATES = {UndoFate.UNDOES: "is undone", UndoFate.CANNOT: "stays", UndoFate.NOTHING: ""}
 _MOST_NAMED = 6
+_FATES = {
+    UndoFate.UNDOES: "is undone",
+    UndoFate.UNDONE: "was undone",
+    UndoFate.CANNOT: "stays",
+    UndoFate.UNKNOWN: "not known",
+    UndoFate.UNAVAILABLE: "stays",
+    UndoFate.NOTHING: "",
+}
+"""What becomes of the change of each call."""
 _ANSWERS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied", None: "refused"}
 
 

@@ -33,7 +33,7 @@ def test_agents_are_added_set_and_revoked_at_a_terminal(home: Home, tmp_path: Pa
         assert (agent["connections"], agent["tally"]) == ([], {"asked": 0, "given": 0, "denied": 0})
         assert "paused, not connected" in run(home, "agents", "list").out
         assert run(home, "--json", "agents", "show", "clerk").json == {"commands": [], "next_before": None}
-        assert "What its arguments do" in run(home, "agents", "show", "clerk").out
+        assert "has asked for nothing yet" in run(home, "agents", "show", "clerk").out
         # Its standard input is at its end at once: it serves nothing, but the token was good.
         file = tmp_path / "token"
         file.write_text(token)

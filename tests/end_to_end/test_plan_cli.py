@@ -56,7 +56,7 @@ def test_a_plan_says_what_runs_what_is_not_known_and_what_is_skipped(served: Hom
     assert cells["clean"]["because"] == ["disk"]
     text = run(served, "run", str(place / "clean.yaml"), "--plan", "--input", "threshold=201")
     assert text.code == 0
-    assert "Plan of Clean on 1 device: 2 runs, 1 not known yet. Nothing was sent." in text.out
+    assert "Plan of Clean on 1 device: runs 2, not known yet 1. Nothing was sent." in text.out
     assert "depends on disk" in text.out
     assert run(served, "runs", "list", "--json").json["runs"] == []
 

@@ -71,7 +71,7 @@ def test_a_file_is_checked_with_its_examples_and_the_line_of_what_is_wrong(said,
     file.write_text(GOOD)
     code, text = said("policy", "check", str(file))
     assert code == 0
-    assert "2 rules, 1 examples" in text
+    assert "2 rules, 1 example." in text
     file.write_text(GOOD.replace('"/etc/hosts"', '"/home/x"'))
     code, text = said("policy", "check", str(file))
     assert code == 2

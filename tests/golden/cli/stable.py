@@ -38,7 +38,8 @@ _SENTENCES = (
     # Of a card that is shown before it is signed: its facts are lines already.
     (re.compile(r"(?m)^((?:\x1b\[2m)?Code +(?:\x1b\[0m)? +)[0-9a-f]{4} [0-9a-f]{4}$"), r"\g<1>0000 0000"),
     (re.compile(r"(?m)^((?:\x1b\[2m)?Expires in *(?:\x1b\[0m)? +)\d.*$"), r"\g<1>SPAN"),
-    (re.compile(r"\bundo [0-9a-f]{8,}\b"), "undo UNDO"),
+    (re.compile(r"(?<=before change )[\w-]{24}"), "UNDO"),
+    (re.compile(r'(?<="undo_id": ")[\w-]{24}(?=")'), "UNDO"),
     (re.compile(r"\b[\d,]+(?= entries\b)|(?<=missing after )\d+|(?<=No entry matches, of )\d+"), "N"),
     (re.compile(r"(?<=[Ee]ntry )[\d,]+"), "N"),
     (re.compile(r"(?<=quarterdeck/journal\n)\d+(?=\n)"), "N"),
@@ -108,6 +109,9 @@ class Names:
         if isinstance(value, dict):
             if value.get("name") in OF_THE_MACHINE and "tool_count" in value:
                 value = {**value, "tool_count": "OF THE MACHINE", "unavailable": "OF THE MACHINE"}
+            if value.keys() >= {"size", "entries"}:
+                # A backup, as large as the journal's file.
+                value = {**value, "size": "NUMBER"}
             return {self.text(name): self.json(part, name) for name, part in value.items()}
         if isinstance(value, list):
             return [self.json(part, key) for part in value]

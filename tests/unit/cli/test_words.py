@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from typer.main import get_command
 
 from core.aip.messages import ResultStatus
+from core.batch.models import UndoCell, UndoFate, UndoPlan
 from core.cli import app, arguments
 from core.cli.app import hoist, run
 from core.cli.arguments import parse_arguments
@@ -23,6 +24,7 @@ from core.cli.command_table import COMMANDS, command
 from core.cli.output import Block, lines, shown_json, table
 from core.cli.policy_text import trial_text
 from core.cli.results import result_text
+from core.cli.run_text import undo_text
 from core.cli.terminal import Terminal, width
 from core.commands.results import Basis, CommandResult, Verdict
 from core.errors import BadInput
@@ -336,3 +338,10 @@ def test_every_line_that_the_readme_or_a_help_shows_is_understood():
             if not others:
                 # Raises what would be bad input.
                 called.make_context("quarterdeck", words)
+
+
+@pytest.mark.parametrize("fate", [one for one in UndoFate if one is not UndoFate.NOTHING])
+def test_each_fate_of_an_undo_has_words(fate: UndoFate):
+    cell = UndoCell(device="lab-1", step="write", tool="write_file", fate=fate, why="")
+    rows = undo_text(UndoPlan(run="r-1", summary="1 file", digest="", cells=[cell]))[0]
+    assert plain(rows).splitlines()[1].split()[3:]
