@@ -29,6 +29,7 @@ STOP_WITHIN = 30.0
 ANSWER_WITHIN = 3.0
 _MOST_RUNS_TOLD = 5
 _LONGEST_NAME = 60
+_READ_THE_LOG = "Read what the log says of its start, then start it again."
 # A start that failed because another program owned the home is repeated once the home is free; bounded.
 MOST_STARTS = 5
 
@@ -152,7 +153,8 @@ def _why_it_ended(home: Home, told_from: int, code: int) -> QuarterdeckError:
             return error_from(ErrorInfo.model_validate(told["error"]))
         except (ValueError, KeyError, TypeError):
             continue
-    return ServiceError(f"The service ended with code {code} as it started; see {home.log}.")
+    words = f"The service ended with code {code} as it started; see {home.log}."
+    return ServiceError(words, next_step=_READ_THE_LOG)
 
 
 def _not_reached(home: Home, timeout: float) -> ServiceError:
@@ -162,7 +164,8 @@ def _not_reached(home: Home, timeout: float) -> ServiceError:
             f"Process {owner} owns the home {home.path} but did not answer within {timeout:g} s.",
             ErrorCode.HOME_BUSY,
         )
-    return ServiceError(f"The service of {home.path} did not start within {timeout:g} s; see {home.log}.")
+    words = f"The service of {home.path} did not start within {timeout:g} s; see {home.log}."
+    return ServiceError(words, next_step=_READ_THE_LOG)
 
 
 def _actor() -> str:

@@ -142,7 +142,7 @@ class TestAttached:
         (key,) = list_operator_keys(served)
         assert not key.has_passphrase
         ended = until(lambda: run(served, "runs", "show", wanted, "--json").json, lambda it: it["results"])
-        assert set(ended["results"][0]) == RESULT_FIELDS | {"step", "state", "attempts", "recovered"}
+        assert set(ended["results"][0]) == RESULT_FIELDS | {"step", "state", "attempts", "recovered", "wave"}
         assert ended["results"][0]["result"]["stdout"] == "hello"
         assert run(served, "approvals", "approve", request).code == 3
 

@@ -303,7 +303,7 @@ async def _batch_by_window(home: Home, name: str) -> list[dict[str, Any]]:
 async def _batch_by_command_line(home: Home, name: str) -> list[dict[str, Any]]:
     ended = await asyncio.to_thread(run, home, "run", name, "--json")
     # Beside the envelopes it tells of the cell of each.
-    cells = {"step", "state", "attempts", "recovered"}
+    cells = {"step", "state", "attempts", "recovered", "wave"}
     assert all(cells <= set(one) for one in ended.json["results"])
     return [{key: one[key] for key in one if key not in cells} for one in ended.json["results"]]
 
