@@ -110,6 +110,19 @@ class SigningSession(QObject):
         await self.refresh()
         return key.operator
 
+    async def change_passphrase(self, name: str, old: str | None, new: str) -> None:
+        """Store a key under another passphrase; `old` is None where it had none. Who is unlocked stays so.
+
+        Raises:
+            BadInput: there is no such key, the old passphrase is wrong, or the new one is too short.
+        """
+        from core.approvals.operator_keys import change_passphrase
+
+        key = await asyncio.to_thread(change_passphrase, self._home, name, old, new)
+        if self._key is not None and self._key.name == name and self._key.public_key == key.public_key:
+            self._key = key
+        await self.refresh()
+
     async def discard(self, name: str) -> None:
         """Delete a key that was just made and never registered; the unlocked key stays as it is."""
         from core.approvals.operator_keys import delete_operator_key

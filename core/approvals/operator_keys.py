@@ -134,28 +134,16 @@ def create_operator_key(home: Home, name: str, passphrase: str | None) -> Operat
             that name already, or the file cannot be written.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import (
-        BestAvailableEncryption,
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
 
     path = _path(home, name)
-    encryption: KeySerializationEncryption = NoEncryption()
     if passphrase is not None:
-        if len(passphrase) < SHORTEST_PASSPHRASE:
-            raise BadInput(f"A passphrase has at least {SHORTEST_PASSPHRASE} characters.")
-        if len(passphrase.encode("utf-8", "surrogatepass")) > LONGEST_PASSPHRASE:
-            raise BadInput(f"A passphrase has at most {LONGEST_PASSPHRASE:,} bytes.")
-        encryption = BestAvailableEncryption(passphrase.encode())
+        _check_new(passphrase)
     if path.exists():
         raise BadInput(f"There is a key of {name} already; it is never overwritten.")
     private = Ed25519PrivateKey.generate()
     key = OperatorKey(name, passphrase is not None, private)
     try:
-        pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
-        write_atomic(path, pem, replace=False)
+        write_atomic(path, _pem(private, passphrase), replace=False)
         # A public key file without its private key is a leftover: no operator can sign with it.
         path.with_suffix(".pub").unlink(missing_ok=True)
         write_atomic(path.with_suffix(".pub"), key.public_key, replace=False)
@@ -164,6 +152,52 @@ def create_operator_key(home: Home, name: str, passphrase: str | None) -> Operat
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
     return key
+
+
+def change_passphrase(home: Home, name: str, old: str | None, new: str) -> OperatorKey:
+    """Store a key of this home under another passphrase; `old` is None where it had none. The key stays.
+
+    A crash leaves the file as it was, or under the new passphrase. Returns the unlocked key.
+
+    Raises:
+        BadInput: as `load_operator_key`; the new passphrase is too short or too long; or the file cannot be
+            written, and is as it was.
+    """
+    _check_new(new)
+    key = load_operator_key(home, name, old)
+    path = _path(home, name)
+    try:
+        write_atomic(path, _pem(key._private, new))
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+    return OperatorKey(name, True, key._private)
+
+
+def _check_new(passphrase: str) -> None:
+    """Check the length of a new passphrase.
+
+    Raises:
+        BadInput: it is too short or too long.
+    """
+    if len(passphrase) < SHORTEST_PASSPHRASE:
+        raise BadInput(f"A passphrase has at least {SHORTEST_PASSPHRASE} characters.")
+    if len(passphrase.encode("utf-8", "surrogatepass")) > LONGEST_PASSPHRASE:
+        raise BadInput(f"A passphrase has at most {LONGEST_PASSPHRASE:,} bytes.")
+
+
+def _pem(private: Ed25519PrivateKey, passphrase: str | None) -> bytes:
+    """The content of a key's file."""
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    encryption: KeySerializationEncryption = NoEncryption()
+    if passphrase is not None:
+        encryption = BestAvailableEncryption(passphrase.encode())
+    return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 
 
 def delete_operator_key(home: Home, name: str) -> None:

@@ -5,6 +5,7 @@ They work over the console API, with an operator key that is unlocked at this te
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,10 +15,17 @@ from typing import Annotated, Literal
 import typer
 
 from core.approvals.models import Approval, ApprovalState
-from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
+from core.approvals.operator_keys import (
+    change_passphrase,
+    create_operator_key,
+    delete_operator_key,
+    list_operator_keys,
+    load_operator_key,
+    statement_for,
+)
 from core.cli.answer import Answer
 from core.cli.asking import card_of, of_words
-from core.cli.base import EVERYWHERE, command_set, examples, in_session
+from core.cli.base import EVERYWHERE, command_set, examples, finish, in_session
 from core.cli.group_card import Verdict, alike, answer_all, fates_table, note_group, problem_of
 from core.cli.output import (
     Block,
@@ -38,6 +46,7 @@ from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
 from core.cli.signing import KeySource, checked, sign_change, signs, unlock
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.home import Home
 from core.ids import new_id
 from core.policy.grants import Grant, GrantTerms, exact_arguments, scope_words, usual_limits
 from core.service import exit_codes
@@ -325,6 +334,10 @@ DigestOption = Annotated[
 AllDevicesOption = Annotated[
     bool, typer.Option("--all-devices", help="And all requests of its run and step that are alike.")
 ]
+NewPassphraseFile = Annotated[
+    Path | None,
+    typer.Option("--new-passphrase-file", metavar="FILE", help="The new passphrase: its first line."),
+]
 RequestArgument = Annotated[str, typer.Argument(metavar="ID")]
 
 
@@ -456,12 +469,7 @@ def operators_list(context: typer.Context) -> None:
 def operators_add(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    new_passphrase_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--new-passphrase-file", metavar="FILE", help="The new key's passphrase: its first line."
-        ),
-    ] = None,
+    new_passphrase_file: NewPassphraseFile = None,
     no_passphrase: Annotated[
         bool, typer.Option("--no-passphrase", help="A key that every reader of this file can use; marked so.")
     ] = False,
@@ -471,7 +479,8 @@ def operators_add(
     """Make a key for another operator. --operator, who is one already, signs for them."""
 
     async def add(session: Session) -> Answer:
-        chosen = None if no_passphrase else await _new_passphrase(name, new_passphrase_file)
+        need = f"Give --new-passphrase-file for the key of {name}, or --no-passphrase."
+        chosen = None if no_passphrase else await _new_passphrase(name, new_passphrase_file, need)
         return await add_operator(session, name, chosen, unlocking)
 
     in_session(context, add)
@@ -489,11 +498,58 @@ def operators_remove(
     in_session(context, lambda session: remove_operator(session, name, unlocking))
 
 
-async def _new_passphrase(name: str, file: Path | None) -> str:
+@operators_app.command(
+    "passphrase",
+    epilog=examples(
+        "operators passphrase anna",
+        "operators passphrase anna --passphrase-file OLD --new-passphrase-file NEW",
+    ),
+)
+def operators_passphrase(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="OPERATOR")],
+    passphrase_file: Annotated[
+        Path | None,
+        typer.Option("--passphrase-file", metavar="FILE", help="The present passphrase: its first line."),
+    ] = None,
+    new_passphrase_file: NewPassphraseFile = None,
+) -> None:
+    """Change the passphrase of an operator's key in this home, or give it one.
+
+    The key stays the same: what it has signed stays valid, and the service is not asked. A copy of the old
+    file, as in a backup, still opens with the old passphrase.
+    """
+    home: Home = context.obj.home
+    finish(context, asyncio.run(passphrase_changed(home, name, passphrase_file, new_passphrase_file)))
+
+
+async def passphrase_changed(home: Home, name: str, old_file: Path | None, new_file: Path | None) -> Answer:
+    """Change the passphrase of a key; on a terminal both are asked for, the new one twice.
+
+    Raises:
+        BadInput: there is no such key, a passphrase is wrong, or cannot be asked for.
+    """
+    here = {file.name: file for file in list_operator_keys(home)}
+    if name not in here:
+        known = meant_or_known(name, here, "Keys")
+        raise BadInput(f"There is no key of {name} in {home.keys}. {known}.", ErrorCode.NOT_FOUND)
+    old = None
+    if here[name].has_passphrase or old_file is not None:
+        old = await KeySource(passphrase_file=old_file).passphrase(name)
+    # A wrong one is said before another is thought of.
+    load_operator_key(home, name, old)
+    new = await _new_passphrase(name, new_file, f"Give --new-passphrase-file for the key of {name}.")
+    key = change_passphrase(home, name, old, new)
+    words = "has another passphrase now" if old is not None else "has a passphrase now"
+    value = {"changed": name, "public_key": key.public_key, "had_passphrase": old is not None}
+    return Answer(value, f"The key of {name} (…{key.operator.fingerprint}) {words}; it is the same key.")
+
+
+async def _new_passphrase(name: str, file: Path | None, without_terminal: str) -> str:
     if file is not None:
         return await KeySource(passphrase_file=file).passphrase(name)
     if not is_terminal():
-        raise BadInput(f"Give --new-passphrase-file for the key of {name}, or --no-passphrase.")
+        raise BadInput(without_terminal)
     chosen = await ask_line(f"New passphrase of {name}: ", secret=True)
     if chosen != await ask_line("Once more: ", secret=True):
         raise BadInput("The two are not the same.")

@@ -16,6 +16,7 @@ from app.items.table_model import Cell, Column, Kind, TableModel
 from app.items.table_view import TableView
 from app.query import Buttons, Mutation
 from app.screens.screen import Navigator
+from app.screens.settings.passphrase_dialog import open_passphrase_dialog
 from app.screens.settings.section import SettingsSection
 from app.screens.targets import OpenQuery
 from app.service_client import ConsoleLink
@@ -58,11 +59,11 @@ def known_operators(state: AppState, nav: Navigator) -> list[OperatorState]:
         file = keys.pop(one.name, None)
         other = file is not None and file.public_key not in ("", one.public_key)
         here = file is not None and not other
+        # Of a key that lies here, the file says it: a passphrase may be set after the registration.
+        locked = file.has_passphrase if file is not None and here else one.has_passphrase
         unlocked = here and nav.keys.unlocked == one.name
         found.append(
-            OperatorState(
-                one.name, one.public_key, one.has_passphrase, one.registered_at, True, here, unlocked, other
-            )
+            OperatorState(one.name, one.public_key, locked, one.registered_at, True, here, unlocked, other)
         )
     for file in keys.values():
         unlocked = nav.keys.unlocked == file.name
@@ -121,13 +122,17 @@ class OperatorsPage(SettingsSection):
         self.column.addWidget(self.facts)
         self.unlock = Button("Unlock…", icon="key")
         self.unlock.clicked.connect(self._unlock_or_lock)
+        self.passphrase = Button("Change passphrase…")
+        self.passphrase.clicked.connect(self._change_passphrase)
         self.register = Button("Register…")
         self.register.clicked.connect(lambda: self._by_hand(self.register.hand, self._register_chosen))
         self.remove = Button("Remove…", "danger")
         self.remove.clicked.connect(self._remove_chosen)
         self.entries = Link("What they decided")
         self.entries.clicked.connect(self._open_entries)
-        line = hbox(self.unlock, self.register, self.remove, self.entries, STRETCH, spacing=12)
+        line = hbox(
+            self.unlock, self.passphrase, self.register, self.remove, self.entries, STRETCH, spacing=12
+        )
         self.column.addLayout(line)
         self.head = SectionHead("Make a key")
         self.column.addWidget(self.head)
@@ -222,7 +227,7 @@ class OperatorsPage(SettingsSection):
 
     def _show_chosen(self) -> None:
         one = self.chosen()
-        for widget in (self.facts, self.unlock, self.entries):
+        for widget in (self.facts, self.unlock, self.passphrase, self.entries):
             widget.setVisible(one is not None)
         self.register.setVisible(one is not None and not one.registered)
         self.remove.setVisible(one is not None and one.registered)
@@ -250,7 +255,9 @@ class OperatorsPage(SettingsSection):
         self.unlock.set_words(
             "Lock" if one.unlocked else f"Unlock {one.name}…" if one.has_passphrase else "Unlock"
         )
-        self.unlock.set_off("" if usable else "Their key does not lie in this home.")
+        self.passphrase.set_words("Change passphrase…" if one.has_passphrase else "Set a passphrase…")
+        for button in (self.unlock, self.passphrase):
+            button.set_off("" if usable else "Their key does not lie in this home.")
         unsigned = self._why_no_signature()
         self.register.set_off(unsigned if one.public_key else "The key's public half cannot be read.")
         last = len(self._state.operators) == 1
@@ -287,6 +294,20 @@ class OperatorsPage(SettingsSection):
 
         sheet.add_act("unlock", "Unlock", unlock, what, busy="The key is being opened.")
         sheet.open(secret)
+
+    def _change_passphrase(self) -> None:
+        one = self.chosen()
+        if one is None:
+            return
+        words = f"The key of {one.name} has {'another' if one.has_passphrase else 'a'} passphrase now"
+        open_passphrase_dialog(
+            self.window(),
+            self._link,
+            self._nav.keys,
+            one.name,
+            one.has_passphrase,
+            lambda: self._nav.toast(words),
+        )
 
     # Making and registering
 

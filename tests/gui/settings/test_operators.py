@@ -13,7 +13,9 @@ from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
-from core.approvals.operator_keys import create_operator_key, list_operator_keys
+from app.widgets.dialog import Dialog
+from app.widgets.fields import Field
+from core.approvals.operator_keys import create_operator_key, list_operator_keys, load_operator_key
 from core.approvals.operators import removing
 from core.home import Home
 from tests.fakes.approvals_desk import make_approval
@@ -22,7 +24,7 @@ from tests.fakes.hand import press_button
 from tests.fakes.policy_data import make_grants
 from tests.fakes.sign_sheets import do_not_sign, press, sign, sign_sheet
 from tests.fakes.window import open_frame, seen
-from tests.gui.page import problem_in
+from tests.gui.page import problem_in, visible
 from tests.gui.settings.page import dialog_in_front, fill_key, open_operators, operator_row
 
 PHRASE = "correct horse battery"
@@ -126,6 +128,69 @@ async def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_
         assert operator_row(section, "harbour")[4] == "locked"
         section.unlock.click()
         assert desk.window.keys.unlocked is None
+
+
+async def test_a_passphrase_is_changed_and_the_key_stays_unlocked(theme: Theme, tmp_path: Path) -> None:
+    home = Home(tmp_path).create()
+    quay = create_operator_key(home, "quay", PHRASE)
+    console = FakeConsole(operators=[quay.operator])
+
+    async with open_frame(theme, tmp_path, console) as desk:
+        section = await open_operators(desk)
+        await desk.window.keys.unlock("quay", PHRASE)
+        section.table.choose("quay")
+        assert section.passphrase.text() == "Change passphrase…"
+        section.passphrase.click()
+        dialog = await dialog_in_front(desk)
+        old, new, again = dialog.findChildren(QLineEdit)
+        assert all(field.echoMode() is QLineEdit.EchoMode.Password for field in (old, new, again))
+        change = dialog.answer("change")
+        QTest.keyClicks(old, "wrong one here")
+        QTest.keyClicks(new, "another long one")
+        assert not change.isEnabled()
+        QTest.keyClicks(again, "another long on")
+        assert "not the same" in dialog.findChildren(Field)[2].error
+        QTest.keyClicks(again, "e")
+        change.click()
+        await seen(lambda: "wrong" in problem_in(dialog))
+        load_operator_key(home, "quay", PHRASE)
+        old.setText(PHRASE)
+        QTest.keyClick(again, Qt.Key.Key_Return)
+        await seen(lambda: not visible(desk.window, Dialog))
+        assert load_operator_key(home, "quay", "another long one").public_key == quay.public_key
+        assert desk.window.keys.unlocked == "quay"
+        await desk.window.keys.prove("another long one")
+        # The service hears nothing of it.
+        assert console.signed == []
+
+
+async def test_a_key_without_a_passphrase_is_given_one(theme: Theme, tmp_path: Path) -> None:
+    home = Home(tmp_path).create()
+    harbour = create_operator_key(home, "harbour", None)
+    console = FakeConsole(operators=[harbour.operator])
+
+    async with open_frame(theme, tmp_path, console) as desk:
+        section = await open_operators(desk)
+        assert operator_row(section, "harbour")[2] == "none"
+        assert section.passphrase.text() == "Set a passphrase…"
+        section.passphrase.click()
+        dialog = await dialog_in_front(desk)
+        new, again = dialog.findChildren(QLineEdit)
+        for field in (new, again):
+            QTest.keyClicks(field, "short")
+        dialog.answer("change").click()
+        await seen(lambda: "at least 10" in problem_in(dialog))
+        for field in (new, again):
+            field.setText(PHRASE)
+        dialog.answer("change").click()
+        await seen(lambda: operator_row(section, "harbour")[2] == "yes")
+        # The key file says it; that the registration says otherwise changes nothing.
+        desk.window.keys.lock()
+        section.unlock.click()
+        unlocking = await dialog_in_front(desk)
+        unlocking.findChildren(QLineEdit)[0].setText(PHRASE)
+        unlocking.answer("unlock").click()
+        await seen(lambda: desk.window.keys.unlocked == "harbour")
 
 
 async def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
