@@ -29,7 +29,7 @@ class FormDialog(Dialog):
         self._passphrase: TextField | None = None
 
     def add_passphrase(self, name: str) -> TextField:
-        """A field for the passphrase of `name`: Enter in it is the act, and a wrong one is typed over."""
+        """A field for the passphrase of `name`; a wrong one is typed over."""
         secret = self._passphrase = TextField(f"Passphrase of {name}")
         secret.setEchoMode(QLineEdit.EchoMode.Password)
         self.add(Field("Passphrase", secret))
@@ -46,7 +46,7 @@ class FormDialog(Dialog):
         busy: str = "The service is asked.",
         cancel: str = "Cancel",
     ) -> Button:
-        """Cancel, and the button of the act; `done` follows its success.
+        """Cancel, and the button of the act, which is the primary answer; `done` follows its success.
 
         `what` is a verb phrase for "Could not … ".
         """
@@ -61,11 +61,9 @@ class FormDialog(Dialog):
             acting.carry(act)
 
         self.add_answer("cancel", cancel)
-        button = self.add_answer(key, words, kind, closes=False)
+        button = self.add_answer(key, words, kind, closes=False, primary=True)
         acting = Mutation(self, self._link, succeeded, self.say_error, what, button, busy)
         button.clicked.connect(press)
-        if self._passphrase is not None:
-            self._passphrase.returnPressed.connect(button.click)
         return button
 
     def say_error(self, error: QuarterdeckError) -> None:

@@ -29,6 +29,7 @@ from core.service.console import Console
 from core.user import user_name
 
 DEFAULT_SCREEN = "fleet"
+LAST_OPERATOR = "operator/last"
 WINDOW_ICON = Path(__file__).resolve().parents[1] / "resources" / "icons" / "quarterdeck.svg"
 
 
@@ -46,7 +47,8 @@ class ConsoleApplication:
         self.theme = theme
         self.store = layout_store(home)
         self.state = AppState()
-        self.keys = SigningSession(home)
+        self.keys = SigningSession(home, str(self.store.value(LAST_OPERATOR, "")), user_name())
+        self.keys.changed.connect(self._remember_operator)
         self.reporter = ErrorReporter()
         self.link = ConsoleLink(open_console, self.state, report=self.reporter.report)
         self.input_source = input_source or platform_source()
@@ -56,6 +58,10 @@ class ConsoleApplication:
         self.tray: Tray | None = None
         self.reporter.setParent(self.window)
         self.reporter.happened.connect(self._show_error)
+
+    def _remember_operator(self) -> None:
+        if self.keys.unlocked:
+            self.store.setValue(LAST_OPERATOR, self.keys.unlocked)
 
     def _show_error(self, words: str, details: str) -> None:
         self.window.notices.fail("Something went wrong in the window.", words, details)

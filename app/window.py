@@ -34,6 +34,7 @@ from app.shell.session_controller import SessionController
 from app.shell.shell_window import ShellWindow
 from app.shell.status_bar import StatusBar
 from app.shell.top_bar import TopBar
+from app.shell.typing_filter import TypingFilter
 from app.signing.change_signing import ChangeSigning
 from app.signing.press_guard import PressGuard
 from app.signing.signing_session import SigningSession
@@ -104,6 +105,7 @@ class MainWindow(ShellWindow):
         self.status_bar = StatusBar(self._state)
         self._focus_frame = FocusFrame(self)
         self._keyboard_keeper = FocusRestorer(self)
+        self._typing = TypingFilter(self)
         middle = hbox(self.navigation, (self.stack, 1))
         whole = QWidget()
         set_surface(whole, "app")
@@ -255,6 +257,9 @@ class MainWindow(ShellWindow):
         # Not at once: what had the keyboard may only be on its way to another place.
         if focus is None and self.isActiveWindow():
             self._keyboard_lost.start()
+        elif focus is not None and self.stack.isAncestorOf(focus) and (covers := self._covers()):
+            # Something behind a question asked for it; what is typed is meant for the question.
+            covers[-1].take_keyboard()
 
     def _find_keyboard_a_place(self) -> None:
         """What had the keyboard is gone, and nothing took it: the screen, or the question over it, does."""
@@ -333,7 +338,8 @@ class MainWindow(ShellWindow):
             inner.setFocus(Qt.FocusReason.TabFocusReason)
 
     def _covers(self) -> list[Overlay]:
-        return [one for one in self.findChildren(Overlay) if one.isVisible()]
+        direct = Qt.FindChildOption.FindDirectChildrenOnly
+        return [one for one in self.findChildren(Overlay, options=direct) if one.isVisible()]
 
     def _escape(self) -> None:
         covers = self._covers()

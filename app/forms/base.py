@@ -47,12 +47,15 @@ class FormOptions:
 
     `expressions`: the values of a batch step, where any of them may be `${{ … }}` instead.
     `read_only`: only to be looked at.
+    `names_hint`: an argument called `script` or `content` has several lines, also where its schema does not
+    say so. Off where a person has named the values.
     `builder`: fills the rows; without one, each is filled as it is made.
     `editor_for`: makes the editor of a field. The form sets it: editors hold rows, and rows hold editors.
     """
 
     expressions: bool = False
     read_only: bool = False
+    names_hint: bool = True
     builder: LazyBuilder | None = None
     editor_for: EditorFactory = _no_editor
 

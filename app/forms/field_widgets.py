@@ -32,7 +32,8 @@ _EDGE, _PAD = 1, 2
 class GrowingText(QPlainTextEdit):
     """Text that is always whole: wraps instead of scrolling sideways, and grows line by line up to a limit.
 
-    Enter makes a line only where text has several lines by nature; Shift+Enter does everywhere. Tab moves on.
+    Enter makes a line only while `takes_lines`, and is left to the form else; Shift+Enter does everywhere.
+    Tab moves on.
 
     Signals:
         edited: the operator typed, or undid.
@@ -46,6 +47,7 @@ class GrowingText(QPlainTextEdit):
         super().__init__(parent)
         self._role = "mono" if mono else "body"
         self._least, self._most = least, most
+        self.takes_lines = least > 1
         self._silent = False
         self.setProperty("input", True)
         self.setFont(theme_of(self).font(self._role))
@@ -134,12 +136,12 @@ class GrowingText(QPlainTextEdit):
         return QSize(64, self.minimumHeight())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Leave Enter to the screen where text has one line."""
+        """Leave Enter to the form where text has one line."""
         is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
         shifted = modifiers == Qt.KeyboardModifier.ShiftModifier
         plain = modifiers == Qt.KeyboardModifier.NoModifier
-        if is_enter and (shifted or (plain and self._least > 1)):
+        if is_enter and (shifted or (plain and self.takes_lines)):
             self.textCursor().insertText("\n")
             self.ensureCursorVisible()
             return

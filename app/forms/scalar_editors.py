@@ -46,7 +46,8 @@ class TextEditor(Editor):
 
     def __init__(self, field: Field, options: FormOptions, parent: QWidget | None = None) -> None:
         super().__init__(field, options, parent)
-        long = field.kind is FieldKind.MULTILINE
+        long = field.states_lines or (field.kind is FieldKind.MULTILINE and options.names_hint)
+        self._long = long
         mono = field.is_mono or long
         self.empty_action = QAction("Send empty text", self)
         self.input = _TextOrEmpty(self.empty_action, mono, 3 if long else 1, 10 if long else 3, self)
@@ -88,8 +89,10 @@ class TextEditor(Editor):
         return isinstance(value, str) and is_plain(value)
 
     def set_value(self, value: Any) -> None:
-        """Show text."""
-        self.input.set_text(value if isinstance(value, str) else "")
+        """Show text; one with line ends is one of several lines, whatever the schema says."""
+        text = value if isinstance(value, str) else ""
+        self.input.set_text(text)
+        self.input.takes_lines = self._long or "\n" in text
         self._set_empty(value == "")
 
     def inputs(self) -> Iterator[QWidget]:

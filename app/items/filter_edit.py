@@ -176,18 +176,23 @@ class FilterEdit(SearchField):
                     self._pick(shown.current())
                 else:
                     self.close_list()
-                    self.apply()
+                    self._enter()
                 return
             if key == Qt.Key.Key_Escape:
                 self.close_list()
                 return
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self.apply()
+            self._enter()
             return
         if key == Qt.Key.Key_Space and event.modifiers() == Qt.KeyboardModifier.ControlModifier:
             self.offer()
             return
         super().keyPressEvent(event)
+
+    def _enter(self) -> None:
+        """Take the filter at once, and let the screen go on into what it shows."""
+        self.apply()
+        self.returnPressed.emit()
 
     def event(self, event: object) -> bool:
         """Tab takes a suggestion before it goes to the next control."""

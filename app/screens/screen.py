@@ -94,6 +94,8 @@ class Screen(QWidget):
     name: ClassVar[str]
     title: ClassVar[str]
     icon: ClassVar[str]
+    undoes_in_fields: ClassVar[bool] = False
+    """Undo in a field is the screen's, where every change of the field is."""
 
     state: AppState
     link: ConsoleLink
@@ -120,7 +122,7 @@ class Screen(QWidget):
     def offer(self, *actions: Action) -> None:
         """Take over actions: the palette has them, and their keys work, while the screen is in front.
 
-        Single letters reach a focused text field first (Qt's own rule), so they are safe.
+        Single letters belong to where one types (`app/shell/typing_filter.py`), so they are safe.
         """
         for action in actions:
             action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rapidfuzz import fuzz
 
-from app.screens.targets import Target
+from app.screens.targets import OpenTool, Target
 
 COMMANDS = "Commands"
 GROUPS = (COMMANDS, "Call a tool", "Devices", "Approvals", "Batches and runs", "Agents", "Journal")
@@ -54,6 +54,12 @@ class Result:
     careful: bool = False
     order: int = 0
 
+    @property
+    def name(self) -> str:
+        """The id or name that is this thing's alone, as it is typed; empty for a command and a tool."""
+        shared = self.act is not None or isinstance(self.target, OpenTool)
+        return "" if shared else self.key.partition("/")[2].casefold()
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -79,8 +85,13 @@ class Spans:
 
 
 def find(hits: Iterable[Result], query: str, each: int = 4, group: str = "") -> list[Match]:
-    """The best hits of each group in the groups' order; every word of the query must be in the hit."""
+    """The best hits of each group in the groups' order; every word of the query must be in the hit.
+
+    What exactly was named comes first, and its group before all others: nothing that is only like it may take
+    Enter instead.
+    """
     words = query.casefold().split()
+    name_of_one = query.strip().casefold()
     found: dict[str, list[Match]] = {}
     for hit in hits:
         if group and hit.group != group:
@@ -90,8 +101,12 @@ def find(hits: Iterable[Result], query: str, each: int = 4, group: str = "") -> 
             found.setdefault(hit.group, []).append(match)
     ordered: list[Match] = []
     # Who has typed nothing yet looks for things; commands are offered once they are named.
-    for name in GROUPS if words else (*GROUPS[1:], COMMANDS):
-        best = sorted(found.get(name, []), key=_rank)
+    groups = GROUPS if words else (*GROUPS[1:], COMMANDS)
+    named = {
+        name for name in groups if words and any(one.hit.name == name_of_one for one in found.get(name, []))
+    }
+    for name in sorted(groups, key=lambda name: name not in named):
+        best = sorted(found.get(name, []), key=lambda one: (one.hit.name != name_of_one, *_rank(one)))
         # Commands of one beginning are read as a list: all sections of Settings, all screens.
         most = each * (3 if group else 2 if name == COMMANDS and words else 1)
         ordered.extend(best[:most])

@@ -139,7 +139,7 @@ class SessionController(QObject):
         card = Sentences("What does not count")
         card.show_sentences(notes)
         sheet.add(card)
-        sheet.add_answer("close", "Close")
+        sheet.add_answer("close", "Close", primary=True)
         sheet.open()
 
     def _open_policy(self) -> None:
@@ -237,8 +237,7 @@ class SessionController(QObject):
         )
         part = UnlockSection(self._keys, listed)
         sheet.add(part)
-        unlock = sheet.add_act("unlock", "Unlock", part.unlock, "unlock the key", busy="Opening the key…")
-        part.submitted.connect(unlock.click)
+        sheet.add_act("unlock", "Unlock", part.unlock, "unlock the key", busy="Opening the key…")
         sheet.open(part.first)
         await ended(sheet.finished)
 

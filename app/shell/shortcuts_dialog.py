@@ -41,7 +41,7 @@ class ShortcutsDialog(Dialog):
         grid.setColumnMinimumWidth(2, 12)
         grid.setColumnStretch(4, 1)
         self.add(holder)
-        self.add_answer("close", "Close")
+        self.add_answer("close", "Close", primary=True)
 
     @staticmethod
     def _fill(grid: QGridLayout, column: int, title: str, keys: Sequence[tuple[str, str]]) -> None:

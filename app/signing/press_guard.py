@@ -131,7 +131,6 @@ class PassphraseDialog(Dialog):
         self.add_answer("cancel", "Cancel")
         self._go = self.add_answer("go", "Go on", "primary", closes=False)
         self._go.clicked.connect(self._typed)
-        self.secret.returnPressed.connect(lambda: self._go.press_from(self.secret))
         self.secret.was_set.connect(lambda: self.say(TYPE_IT))
 
     def say_wrong(self, problem: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QWidget
 from shiboken6 import isValid
 
@@ -20,7 +19,6 @@ from app.widgets.badges import ProductionStrip
 from app.widgets.dialog import Dialog
 from app.widgets.diff_view import DiffView
 from app.widgets.fields import Field, TextField
-from app.widgets.input_origin import InputOriginShortcut
 from app.widgets.labels import Label
 from app.widgets.layouts import hbox
 from app.widgets.property_list import Property, PropertyList
@@ -44,13 +42,7 @@ _ABOUT_DEVICES = (
 
 
 class FirstKeyPart(QWidget):
-    """The key of a home's first operator, made here: its name and passphrase.
-
-    Signals:
-        submitted_in(field): Enter was pressed in a field.
-    """
-
-    submitted_in = Signal(object)
+    """The key of a home's first operator, made here: its name and passphrase."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,8 +59,6 @@ class FirstKeyPart(QWidget):
             parent=self,
             spacing=12,
         )
-        for field in (self.name_field, self.secret):
-            field.returnPressed.connect(lambda field=field: self.submitted_in.emit(field))
 
     async def make(self, keys: SigningSession) -> None:
         """Make the key, and keep it unlocked; one that was made already is not made twice.
@@ -132,8 +122,6 @@ class SignDialog(Dialog):
         self._none_here = False
         self.unlock: UnlockSection | None = None
         self.first_key: FirstKeyPart | None = None
-        for chord_keys in ("Ctrl+Return", "Ctrl+Enter"):
-            InputOriginShortcut(chord_keys, self).pressed_by.connect(self._pressed)
         keys.changed.connect(self._show_signer)
         state.control_changed.connect(self._show_signer)
         self._show_signer()
@@ -157,14 +145,11 @@ class SignDialog(Dialog):
         if files:
             self.unlock = UnlockSection(self._keys, files)
             self.unlock.chosen.connect(self._show_signer)
-            secret = self.unlock.secret
-            self.unlock.submitted.connect(lambda: self.sign.press_from(secret))
-            secret.was_set.connect(lambda: self.say(TYPE_IT))
+            self.unlock.secret.was_set.connect(lambda: self.say(TYPE_IT))
             self.add(self.unlock)
         elif not self._state.operators:
             self.add(Label("This home has no operator yet: you become its first.", "name"))
             self.first_key = FirstKeyPart()
-            self.first_key.submitted_in.connect(self.sign.press_from)
             self.add(self.first_key)
 
     def _usable_keys(self) -> list[KeyFile]:

@@ -27,13 +27,16 @@ class SigningSession(QObject):
 
     changed = Signal()
 
-    def __init__(self, home: Home, parent: QObject | None = None) -> None:
+    def __init__(
+        self, home: Home, last_used: str = "", user: str = "", parent: QObject | None = None
+    ) -> None:
+        """`last_used` is whose key was unlocked last on this computer, `user` is the name of its user."""
         super().__init__(parent)
         self._home = home
         self._key: OperatorKey | None = None
         self._listed: list[KeyFile] = []
         self._is_read = False
-        self._last = ""
+        self._last, self._user = last_used, user
 
     @property
     def home(self) -> Home:
@@ -72,8 +75,12 @@ class SigningSession(QObject):
 
     @property
     def usual_name(self) -> str:
-        """Whose key would be unlocked most likely: the only one's, or the one that was unlocked last."""
-        return self.only_name or self._last
+        """Whose key is unlocked most likely: the only one, the one used last on this computer, or its user's.
+
+        Empty where none of these is among several keys.
+        """
+        here = {file.name for file in self._listed}
+        return self.only_name or next((name for name in (self._last, self._user) if name in here), "")
 
     async def refresh(self) -> None:
         """Read which keys there are; unlock the only one if it has no passphrase."""
@@ -94,7 +101,7 @@ class SigningSession(QObject):
         from core.approvals.operator_keys import create_operator_key
 
         key = await asyncio.to_thread(create_operator_key, self._home, name, passphrase)
-        self._key = key
+        self._key, self._last = key, name
         await self.refresh()
         return key.operator
 
@@ -139,6 +146,7 @@ class SigningSession(QObject):
         from core.approvals.operator_keys import load_operator_key
 
         self._key = await asyncio.to_thread(load_operator_key, self._home, name, passphrase)
+        self._last = name
         self.changed.emit()
 
     @property
@@ -166,7 +174,7 @@ class SigningSession(QObject):
     def lock(self) -> None:
         """Forget the unlocked key."""
         if self._key is not None:
-            self._last, self._key = self._key.name, None
+            self._key = None
             self.changed.emit()
 
     def sign(

@@ -22,11 +22,9 @@ class UnlockSection(QWidget):
 
     Signals:
         chosen: another key is chosen.
-        submitted: Enter was pressed in the passphrase.
     """
 
     chosen = Signal()
-    submitted = Signal()
 
     def __init__(self, keys: SigningSession, files: list[KeyFile]) -> None:
         """`files` are the keys to choose from, at least one; the unlocked one is chosen at first."""
@@ -46,7 +44,6 @@ class UnlockSection(QWidget):
         row = hbox(self._who_row, (self._secret_row, 1), parent=self, spacing=12)
         row.addStretch()
         self.who.currentIndexChanged.connect(lambda _place: self._show_another())
-        self.secret.returnPressed.connect(self.submitted)
         keys.changed.connect(self._show)
         self._show()
 

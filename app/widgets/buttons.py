@@ -33,7 +33,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.input_origin import stroke_of
+from app.input_origin import Stroke, stroke_of
 from app.theme.icons import ICONS, paint_icon
 from app.theme.shapes import paint_glyph
 from app.theme.theme import Theme, theme_of
@@ -54,8 +54,11 @@ OFF_OPACITY = 0.45
 class Button(InputOriginMixin, RetainFocusMixin, QPushButton):
     """A push button that paints itself. Its `hand` tells who presses it, while `clicked` is emitted.
 
-    Never a default button: Enter in a field must not approve anything by accident.
+    Never Qt's default button. `app.widgets.primary_key` has Enter in a line of text press the primary button
+    of a form; one with `takes_enter` off is pressed by the pointer and by its chord alone.
     """
+
+    takes_enter = True
 
     def __init__(
         self,
@@ -135,6 +138,11 @@ class Button(InputOriginMixin, RetainFocusMixin, QPushButton):
         """
         self._working = words
         self._show_off()
+
+    @property
+    def reason(self) -> str:
+        """Why it is off; empty while it can be pressed, and while what it was pressed for goes on."""
+        return "" if self._working else self._off
 
     @property
     def is_working(self) -> bool:
@@ -234,9 +242,9 @@ class Button(InputOriginMixin, RetainFocusMixin, QPushButton):
             return
         super().keyPressEvent(event)
 
-    def press_from(self, field: InputOriginMixin) -> None:
-        """Press it by the key that `field` is handling: Enter in a form is a press of its button."""
-        with self.made_by(field.strokes):
+    def press_by(self, strokes: tuple[Stroke, ...]) -> None:
+        """Press it by a key that something else was given: Enter in a form is a press of its button."""
+        with self.made_by(strokes):
             self.click()
 
 

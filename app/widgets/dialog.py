@@ -3,6 +3,9 @@
 A modal QDialog would block the whole window, Stop all with it. A sheet is a child of the window below the top
 bar, with `open` and `finished` as a dialog has them; the keyboard stays inside it. In a window too low for it
 what is asked scrolls; what is wrong and the answers stay.
+
+Each dialog names its primary answer. Ctrl+Enter gives it, and Enter does in a line of text; Esc closes. A
+click beside the card closes only what nothing was typed into.
 """
 
 from __future__ import annotations
@@ -10,9 +13,13 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QApplication,
+    QComboBox,
     QFrame,
     QGridLayout,
+    QLineEdit,
+    QPlainTextEdit,
     QWidget,
 )
 from shiboken6 import isValid
@@ -24,6 +31,7 @@ from app.widgets.buttons import Button, Kind
 from app.widgets.focus import RetainFocusMixin
 from app.widgets.labels import Label
 from app.widgets.layouts import STRETCH, hbox, vbox
+from app.widgets.primary_key import PrimaryKey
 from app.widgets.util import ScrollArea
 
 CANCELLED = ""
@@ -215,6 +223,9 @@ class Dialog(Overlay):
         self._problem = Label("", "meta", "fail", wrap=True)
         self._problem.hide()
         self._buttons: dict[str, Button] = {}
+        self._primary: list[Button] = []
+        self._blamed: Button | None = None
+        self._given: list[object] = []
         self._row = hbox(STRETCH, spacing=8)
         self._foot = vbox(self._problem, self._row, margins=(EDGE, 8 - FOCUS_ROOM, EDGE, 16), spacing=16)
         vbox((self._scroller, 1), self._foot, parent=self.card)
@@ -225,6 +236,7 @@ class Dialog(Overlay):
             margins=(24, 48, 24, 24),
             spacing=None,
         )
+        PrimaryKey(self, lambda: self.primary, self._say_why_off)
 
     def add(self, widget: QWidget, focus_room: bool = False) -> None:
         """Put a field or a picture between the words and the answers.
@@ -234,15 +246,32 @@ class Dialog(Overlay):
         """
         self._inside.add(widget, focus_room)
 
-    def add_answer(self, key: str, words: str, kind: Kind = "normal", closes: bool = True) -> Button:
-        """A button; with `closes` off its `clicked` is the caller's, who ends with `finish`."""
+    def add_answer(
+        self, key: str, words: str, kind: Kind = "normal", closes: bool = True, primary: bool = False
+    ) -> Button:
+        """A button; with `closes` off its `clicked` is the caller's, who ends with `finish`.
+
+        What is of the kind "primary" is the primary answer, and so is another one that is named as such.
+        """
         button = Button(words, kind)
-        button.setObjectName(f"answer-{key}")
         if closes:
             button.clicked.connect(lambda: self.finish(key))
+        self.add_button(key, button, primary or kind == "primary")
+        return button
+
+    def add_button(self, key: str, button: Button, primary: bool = False) -> None:
+        """A button of the caller's own as an answer."""
+        button.setObjectName(f"answer-{key}")
         self._row.addWidget(button)
         self._buttons[key] = button
-        return button
+        if primary:
+            self._primary.append(button)
+            button.installEventFilter(self)
+
+    @property
+    def primary(self) -> Button | None:
+        """The primary answer; where one follows on another, that which is on the screen."""
+        return next((button for button in self._primary if not button.isHidden()), None)
 
     def answer(self, key: str) -> Button:
         """The button of an answer."""
@@ -250,9 +279,21 @@ class Dialog(Overlay):
 
     def say(self, problem: str) -> None:
         """Show what is wrong, above the answers; empty takes it back."""
+        self._blamed = None
         self._problem.setText(problem)
         self._problem.setVisible(bool(problem))
         self._fit()
+
+    def _say_why_off(self, reason: str) -> None:
+        """The primary answer was wanted while it is off: say why, until it is on."""
+        self.say(reason)
+        self._blamed = self.primary
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Take back what was said of the primary answer once it can be given."""
+        if event.type() == QEvent.Type.EnabledChange and watched is self._blamed and self._blamed.isEnabled():
+            self.say("")
+        return super().eventFilter(watched, event)
 
     def keep_room_for_problem(self) -> None:
         """Leave the line of `say` free while nothing is wrong, where a fault comes and goes with each key."""
@@ -279,12 +320,35 @@ class Dialog(Overlay):
 
     def open(self, focus: QWidget | None = None) -> None:
         """Come up and return at once; `finished` brings the answer."""
+        assert self._primary, f"{self.accessibleName()}: a dialog names its primary answer"
         self.cover()
         self._fit()
+        self.note_given()
         first = focus or next(iter(self._buttons.values()), None)
         if first is not None:
             first.setFocus(Qt.FocusReason.TabFocusReason)
             self._focus_walked(first)
+        # What is off or hidden takes no keyboard, and it must not stay behind the dialog.
+        self.take_keyboard()
+
+    def note_given(self) -> None:
+        """What stands in the fields now was not typed by the operator."""
+        self._given = self._in_fields()
+
+    @property
+    def holds_input(self) -> bool:
+        """Whether something was typed or chosen that would be lost with the dialog."""
+        return self._in_fields() != self._given
+
+    def _in_fields(self) -> list[object]:
+        return [value for one in self.card.findChildren(QWidget) if (value := _value_of(one)) is not None]
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """A click beside the card dismisses; it does not take away what was typed."""
+        if self.holds_input:
+            event.accept()
+        else:
+            super().mousePressEvent(event)
 
     def read_from_the_top(self) -> None:
         """Where not all of it is in sight, begin with what stands first, whatever wants to be typed below."""
@@ -304,3 +368,17 @@ class Dialog(Overlay):
         self.uncover()
         self.finished.emit(answer)
         self.deleteLater()
+
+
+def _value_of(widget: QWidget) -> object:
+    """What an operator has typed into a widget or chosen in it; None for what takes neither."""
+    match widget:
+        case QLineEdit() if not widget.isReadOnly():
+            return widget.text()
+        case QPlainTextEdit() if not widget.isReadOnly():
+            return widget.toPlainText()
+        case QComboBox():
+            return widget.currentText()
+        case QAbstractButton() if widget.isCheckable():
+            return widget.isChecked()
+    return None

@@ -78,9 +78,11 @@ class InputOriginShortcut(QShortcut):
 
     Signals:
         pressed_by(hand): it was pressed.
+        struck(strokes): it was pressed by these, for a control that is pressed by it in turn.
     """
 
     pressed_by = Signal(object)
+    struck = Signal(object)
 
     def __init__(self, keys: str, parent: Base) -> None:
         super().__init__(QKeySequence(keys), parent)
@@ -105,4 +107,6 @@ class InputOriginShortcut(QShortcut):
 
     def _activated(self) -> None:
         stroke, self._stroke = self._stroke, None
-        self.pressed_by.emit(hand_behind(self._place, () if stroke is None else (stroke,)))
+        strokes = () if stroke is None else (stroke,)
+        self.pressed_by.emit(hand_behind(self._place, strokes))
+        self.struck.emit(strokes)

@@ -170,6 +170,11 @@ class Field:
         return self.kind is FieldKind.PATH or bool(_MONO_NAME.search(self.name[:_LONGEST_NAME]))
 
     @property
+    def states_lines(self) -> bool:
+        """Whether the schema says, or its default shows, that the text has several lines."""
+        return _states_lines(self.keys) or (isinstance(self.default, str) and "\n" in self.default)
+
+    @property
     def values(self) -> list[Any]:
         """The allowed values in the order of the schema."""
         listed = self.keys.get("enum")
@@ -536,11 +541,17 @@ def _text_kind(keys: dict[str, Any], name: str) -> FieldKind:
     name = name[-_LONGEST_NAME_READ:]
     if shape in _PATH_FORMATS or (not shape and _PATH_NAME.search(name)):
         return FieldKind.PATH
-    longest = keys.get("maxLength")
-    is_long = _is_number(longest) and longest > 400
-    if shape in ("multiline", "textarea", "markdown") or "contentMediaType" in keys or is_long:
+    if _states_lines(keys):
         return FieldKind.MULTILINE
     return FieldKind.MULTILINE if not shape and _LONG_NAME.search(name) else FieldKind.STRING
+
+
+def _states_lines(keys: dict[str, Any]) -> bool:
+    """Whether a schema's own keywords say that its text has several lines."""
+    stated, longest = keys.get("format"), keys.get("maxLength")
+    shape = stated.lower() if isinstance(stated, str) else ""
+    is_long = _is_number(longest) and longest > 400
+    return shape in ("multiline", "textarea", "markdown") or "contentMediaType" in keys or is_long
 
 
 _UNITS = (

@@ -9,8 +9,8 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint
-from PySide6.QtGui import QAction, QContextMenuEvent
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction, QContextMenuEvent, QShortcut
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QMenu
 
 import app
@@ -152,6 +152,40 @@ async def test_without_a_service_each_action_that_is_off_says_why(
             assert not action.reason or REASON.fullmatch(action.reason), action.reason
             if action.reason:
                 action.trigger()
+
+
+def keys_of(screen: Screen) -> list[str]:
+    """The keys that act while a screen is in front: its own, and those of the window."""
+    window = screen.window()
+    keys = [action.shortcut() for place in (screen, window) for action in place.actions()]
+    direct = Qt.FindChildOption.FindDirectChildrenOnly
+    keys += [
+        shortcut.key()
+        for place in (screen, window)
+        for shortcut in place.findChildren(QShortcut, options=direct)
+    ]
+    return [key.toString() for key in keys if not key.isEmpty()]
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in SCREENS])
+async def test_no_two_actions_of_a_screen_and_its_window_share_a_key(
+    theme: Theme, tmp_path: Path, name: str
+) -> None:
+    """Qt would do neither, without a word."""
+
+    async with open_frame(theme, tmp_path, with_agents()) as desk:
+        desk.window.open(name)
+        screen = desk.window.current
+        keys = keys_of(screen)
+        assert len(keys) > 15
+        assert sorted(keys) == sorted(set(keys))
+        # What a part of the screen takes for itself while the keyboard is there is no key of the screen.
+        inner = {one.key().toString() for one in screen.findChildren(QShortcut) if one.parent() is not screen}
+        assert not inner & set(keys)
+        # The test sees what it looks for.
+        again = Action("Once more", "runs", lambda: None, keys[0])
+        screen.offer(again)
+        assert len(set(keys_of(screen))) < len(keys_of(screen))
 
 
 def called_in(code: ast.expr) -> str:

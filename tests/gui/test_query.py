@@ -481,7 +481,7 @@ async def test_a_refused_act_is_told_by_the_banner_although_its_dialog_was_close
     async with open_window(theme, tmp_path, FakeConsole()) as desk:
         service = Service()
         sheet = Dialog(desk.window, "Revoke lab-lnx-01?")
-        revoke = sheet.add_answer("revoke", "Revoke", "danger", closes=False)
+        revoke = sheet.add_answer("revoke", "Revoke", "danger", closes=False, primary=True)
         mutation: Mutation[str] = Mutation(
             sheet, desk.link, None, lambda error: sheet.say(error.message), "revoke the device", revoke
         )

@@ -26,6 +26,7 @@ from app.widgets.buttons import Button
 from app.widgets.fields import TextField
 from app.widgets.input_origin import InputOriginShortcut
 from app.widgets.labels import Link
+from app.widgets.primary_key import PrimaryKey
 from app.x11_input import SentInputFilter, X11Source
 from core.models.tools import Risk
 from tests.fakes.hand import press_button
@@ -54,7 +55,6 @@ class Pane(QWidget):
             column.addWidget(control)
         self.button.clicked.connect(lambda *_: self.hands.append(self.button.hand))
         self.link.clicked.connect(lambda *_: self.hands.append(self.link.hand))
-        self.field.returnPressed.connect(lambda: self.button.press_from(self.field))
         qtbot.addWidget(self)
         self.show()
         qtbot.waitExposed(self)
@@ -81,7 +81,14 @@ def test_a_click_is_as_good_as_the_worse_of_its_press_and_its_release(pane: Pane
         pane.hands.clear()
 
 
+def enter_presses(pane: Pane) -> None:
+    """Make the button the primary one of its pane, with the keyboard in the field."""
+    PrimaryKey(pane, lambda: pane.button)
+    pane.field.setFocus()
+
+
 def test_enter_presses_with_its_own_press(pane: Pane) -> None:
+    enter_presses(pane)
     pane.input_source.told = {"key down": InputOrigin.SYNTHETIC}
     for control in (pane.button, pane.link, pane.field):
         QTest.keyClick(control, Qt.Key.Key_Return)
@@ -91,6 +98,7 @@ def test_enter_presses_with_its_own_press(pane: Pane) -> None:
 def test_what_no_input_presses_has_no_hand_whatever_came_before(pane: Pane) -> None:
     press_button(pane.button)
     pane.button.click()
+    enter_presses(pane)
     QTest.keyClick(pane.field, Qt.Key.Key_Return)
     pane.button.click()
     # A press that never ends is no part of what code does meanwhile.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QWidget
 
 from app.form_dialog import FormDialog
@@ -110,8 +109,6 @@ class TokenDialog(Dialog):
         self._done.clicked.connect(lambda: self.finish("done"))
         self.settings_form.changed.connect(self._check)
         self.name_field.textChanged.connect(self._check)
-        for field in (self.name_field, *self.settings_form.fields):
-            field.returnPressed.connect(self._make.click)
         self._check()
 
     def _check(self) -> None:
@@ -158,12 +155,10 @@ class TokenDialog(Dialog):
     def _token_used(self) -> None:
         self._used = True
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """A click beside the card must not take away what is shown once."""
-        if self._has_token:
-            event.accept()
-            return
-        super().mousePressEvent(event)
+    @property
+    def holds_input(self) -> bool:
+        """Nor does a click beside the card take away what is shown once."""
+        return self._has_token or super().holds_input
 
     def dismiss(self) -> None:
         """Another screen was opened."""
@@ -204,8 +199,6 @@ def start_limits(window: QWidget, link: ConsoleLink, nav: Navigator, agent: Agen
         sheet._fit()
 
     form.changed.connect(check)
-    for field in form.fields:
-        field.returnPressed.connect(button.click)
     sheet.open(form.profile)
     return sheet
 

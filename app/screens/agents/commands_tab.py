@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
+from app.items.filter_rows import lead_into_table
 from app.items.table_view import TableView
 from app.query import Query, quietly
 from app.records.asker import Quote
@@ -151,7 +152,7 @@ class CommandsTab(QWidget):
         self.detail.run_asked.connect(self._open_run)
         self.detail.entries_asked.connect(lambda call: nav.open("journal", OpenQuery(f"call:{call}")))
         self.field.textChanged.connect(lambda _text: self._show_rows())
-        self.field.down_pressed.connect(self.table.setFocus)
+        lead_into_table(self.field, self.table)
         self.table.current_changed.connect(lambda _key: self._show_current())
         self.table.opened.connect(lambda _key: self._open_run(self.current()))
         above = QWidget()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
+from app.items.filter_rows import lead_into_table
 from app.items.table_view import TableView
 from app.query import Query, quietly
 from app.screens.agents.agent_dialogs import TokenDialog
@@ -62,7 +63,7 @@ class AgentsScreen(Screen):
         self._build(state.home)
         super().bind(state, link, nav)
         self.field.textChanged.connect(lambda _text: self._show_agents())
-        self.field.down_pressed.connect(self.table.setFocus)
+        lead_into_table(self.field, self.table)
         self.place.empty.acted.connect(lambda _key: self._clear_filter())
         self.table.current_changed.connect(lambda _key: self._show_current())
         self.table.opened.connect(lambda _key: self.panel.tabs.setFocus())

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from app.input_origin import InputOrigin
 from app.screens.approvals.decision_rules import (
+    TOO_SOON,
     DecisionContext,
     approve_blocker,
     deny_blocker,
@@ -35,6 +36,7 @@ from core.errors import QuarterdeckError
 from core.statements import short_code
 
 GUARD_MS = 700
+PRESS_AGAIN = "pressed too soon after it appeared: press again"
 HEIGHT = 62
 NARROW = 880
 _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -42,6 +44,8 @@ _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 class ApproveButton(Button):
     """Approves on a click of the pointer. Enter and Space do nothing: the chord does."""
+
+    takes_enter = False
 
     def __init__(self) -> None:
         super().__init__("Approve once", "primary", "approve", "Ctrl+Enter", large=True)
@@ -89,6 +93,7 @@ class DecisionBar(QWidget):
         super().__init__()
         self.setAccessibleName("Decision")
         self.situation = DecisionContext()
+        self._pressed_too_soon = False
         self._make_actions()
         self._filled = 0.0
         self.error = AnswerError()
@@ -189,10 +194,15 @@ class DecisionBar(QWidget):
         """True for the first 700 ms of a card."""
         return self._guard.isActive()
 
-    def start_guard(self) -> None:
-        """A card has newly appeared: nothing answers it yet."""
-        self.error.hide()
-        self._close_reason_quietly()
+    def start_guard(self, is_new: bool = True) -> None:
+        """A card has newly appeared, or come back to the eye: nothing approves it yet.
+
+        Why it is denied can be typed at once; one that only comes back leaves what was typed of that.
+        """
+        self._pressed_too_soon = False
+        if is_new:
+            self.error.hide()
+            self._close_reason_quietly()
         self.name_field.clear()
         self._guard.start()
         if theme_of(self).reduced_motion:
@@ -293,7 +303,11 @@ class DecisionBar(QWidget):
         self.name_field.setPlaceholderText(f"type {device}" if narrow and not now.several_devices else wanted)
 
     def _say_hint(self, now: DecisionContext, why: str) -> None:
-        quiet = now.guarded and not now.busy
+        if self._pressed_too_soon and why in ("", TOO_SOON):
+            why, too_soon = PRESS_AGAIN, True
+        else:
+            too_soon = False
+        quiet = now.guarded and not now.busy and not too_soon
         named = now.needs_name and now.end_seen and not why.endswith(".")
         uncounted = bool(now.key) and why == operator_blocker(now, now.key)
         words = "" if quiet or named else _short_of(now) if uncounted and why else why
@@ -315,9 +329,13 @@ class DecisionBar(QWidget):
         """Ctrl+Enter or a click; while something is still to be read or typed, the keyboard goes there."""
         now = self.situation
         if not approve_blocker(now):
+            self._pressed_too_soon = False
             self.approve_asked.emit(hand)
         elif deny_blocker(now) or operator_blocker(now, now.key):
             return  # nothing that the operator could read or type here would change that
+        elif now.guarded:
+            self._pressed_too_soon = True
+            self.situation_changed.emit()
         elif now.needs_end and not now.end_seen:
             self.reading_wanted.emit()
         elif self.name_field.isVisible():

@@ -24,6 +24,7 @@ STATE_WORDS = {
 }
 
 
+TOO_SOON = "This card has only just appeared."
 GONE = "no longer waits"
 """Of a request that left the queue while the window was not told how."""
 
@@ -102,7 +103,10 @@ class DecisionContext:
 
 
 def deny_blocker(now: DecisionContext) -> str:
-    """Why the card cannot be denied now; empty when it can."""
+    """Why the card cannot be denied now; empty when it can.
+
+    A new card can be denied at once: approving is what must not happen by a key that was meant for another.
+    """
     if why := _why_not_signed(now):
         return why
     if not now.key:
@@ -115,6 +119,8 @@ def approve_blocker(now: DecisionContext) -> str:
     """Why the card cannot be approved now; empty when it can."""
     if why := deny_blocker(now):
         return why
+    if now.guarded:
+        return TOO_SOON
     if why := operator_blocker(now, now.key):
         return why
     return readiness_blocker(now)
@@ -122,7 +128,7 @@ def approve_blocker(now: DecisionContext) -> str:
 
 def second_operator_blocker(now: DecisionContext) -> str:
     """Why no other operator could approve at this console now; empty when one can."""
-    return _why_not_signed(now) or readiness_blocker(now)
+    return _why_not_signed(now) or (TOO_SOON if now.guarded else readiness_blocker(now))
 
 
 def readiness_blocker(now: DecisionContext) -> str:
@@ -184,8 +190,6 @@ def _why_not_signed(now: DecisionContext) -> str:
         return "The service is not connected; nothing can be answered."
     if now.busy:
         return now.busy
-    if now.guarded:
-        return "This card has only just appeared."
     if now.digest is DigestCheck.DIFFERS:
         return "The bytes shown are not the ones the digest is of; nothing is signed."
     return ""

@@ -27,11 +27,15 @@ SHOW_AFTER_MS = 150
 
 
 class EditDialog(Dialog):
-    """Signals: wanted(parameters): ask again with these arguments instead."""
+    """Comes up before the tool's form is read, so that what is typed meanwhile reaches no key of the card.
+
+    Signals:
+        wanted(parameters): ask again with these arguments instead.
+    """
 
     wanted = Signal(object)
 
-    def __init__(self, window: QWidget, approval: Approval, schema: Any, by_hand: PressGuard) -> None:
+    def __init__(self, window: QWidget, approval: Approval, by_hand: PressGuard) -> None:
         width = min(WIDTH, window.width() - 2 * SPACE.wide)
         super().__init__(
             window,
@@ -41,11 +45,11 @@ class EditDialog(Dialog):
             width=width,
         )
         self._before = approval.request.parameters
+        self.has_form = False
         self.form = SchemaForm()
         # Room at the left, too: the focus ring stands outside the fields.
         self.form.setContentsMargins(FOCUS_ROOM, FOCUS_ROOM, SPACE.card, SPACE.card)
         set_surface(self.form, "raised")
-        self.form.set_schema(schema, self._before)
         scroll = QScrollArea()
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidgetResizable(True)
@@ -74,11 +78,18 @@ class EditDialog(Dialog):
         self._soon.setInterval(SHOW_AFTER_MS)
         self._soon.timeout.connect(self.show_versions)
         self.form.changed.connect(self._soon.start)
-        self.show_versions()
+        self._ask.set_off("The tool's form is still being read.")
 
-    def begin(self) -> None:
-        """Come up."""
-        self.open()
+    @property
+    def holds_input(self) -> bool:
+        """Whether the arguments are others than those that were asked for."""
+        return self.has_form and self._differs()
+
+    def show_form(self, schema: Any) -> None:
+        """The tool's schema was read: show its form, with the keyboard in it."""
+        self.has_form = True
+        self.form.set_schema(schema, self._before)
+        self.show_versions()
         self.form.focus_first()
 
     def show_versions(self) -> None:

@@ -29,7 +29,6 @@ from app.theme.tokens import SPACE
 from app.widgets.buttons import Segmented
 from app.widgets.dialog import FOCUS_ROOM, Dialog
 from app.widgets.fields import DropDown, Field, TypedField
-from app.widgets.input_origin import InputOriginShortcut
 from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.layouts import hbox, vbox
 from app.widgets.section import Card, Section
@@ -144,10 +143,8 @@ class GrantDialog(Dialog):
         self.add_answer("cancel", "Cancel")
         self.approve = ApproveButton()
         self.approve.set_words("Approve and remember")
-        self._row.addWidget(self.approve)
+        self.add_button("approve", self.approve, primary=True)
         self.approve.clicked.connect(lambda *_: self._go(self.approve.hand))
-        for keys in ("Ctrl+Return", "Ctrl+Enter"):
-            InputOriginShortcut(keys, self).pressed_by.connect(self._go)
         state.approvals_changed.connect(self.show_words)
         self.show_words()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
@@ -96,6 +96,7 @@ class QueuePane(QWidget):
         self.field.applied.connect(self._take_filter)
         self.field.refused.connect(self._say_problem)
         self.field.down_pressed.connect(self.go_to_cards)
+        self.field.returnPressed.connect(self._enter_cards)
         column = QVBoxLayout(row)
         column.setContentsMargins(SPACE.small, 0, SPACE.small, SPACE.small)
         column.setSpacing(SPACE.tight)
@@ -303,11 +304,19 @@ class QueuePane(QWidget):
         self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.field.selectAll()
 
-    def go_to_cards(self) -> None:
-        """From the field into the list; without an open card to the first one."""
-        self.view.setFocus(Qt.FocusReason.OtherFocusReason)
-        if not self._open:
-            self.step(1)
+    def go_to_cards(self) -> int:
+        """From the field into the list; without an open card to the first one. How many cards there are."""
+        count = self.model.rowCount()
+        if count:
+            self.view.setFocus(Qt.FocusReason.OtherFocusReason)
+            if not self._open:
+                self.step(1)
+        return count
+
+    def _enter_cards(self) -> None:
+        """Into the list; with one card alone, into that."""
+        if not self.field.problem and self.go_to_cards() == 1:
+            self.card_wanted.emit()
 
     def _take_filter(self) -> None:
         if self.field.filter.text.split() == self._filter.wanted.text.split():
@@ -371,12 +380,18 @@ class QueuePane(QWidget):
         row = self.model.row_of(self._open)
         return self.model.approval_at(row + by if row >= 0 else 0)
 
-    def after(self, approval: str) -> str:
-        """The card to open when this one is done: the next that waits, else the first; empty for none."""
+    def after(self, approval: str, leaving: Container[str] = ()) -> str:
+        """The card to open when this one is done: the next that waits, else the first; empty for none.
+
+        Those that are `leaving`, since a grant is about to answer them, come last.
+        """
         ids = self.model.ids
         row = self.model.row_of(approval)
-        for candidate in [*ids[row + 1 :], *ids[: max(0, row)]]:
-            one = self.model.approval_at(self.model.row_of(candidate))
-            if candidate != approval and one is not None and one.state is ApprovalState.WAITING:
-                return candidate
-        return ""
+        waiting = [
+            candidate
+            for candidate in [*ids[row + 1 :], *ids[: max(0, row)]]
+            if candidate != approval
+            and (one := self.model.approval_at(self.model.row_of(candidate))) is not None
+            and one.state is ApprovalState.WAITING
+        ]
+        return next((one for one in waiting if one not in leaving), next(iter(waiting), ""))

@@ -23,6 +23,7 @@ from app.screens.approvals.decision_rules import (
 )
 from app.screens.approvals.edit_dialog import EditDialog
 from app.screens.approvals.grant_dialog import GrantDialog
+from app.screens.approvals.grant_draft import also_covered
 from app.screens.approvals.preview_loader import PreviewLoader
 from app.screens.approvals.request_payload import DigestCheck, check_digest
 from app.screens.approvals.request_view import RequestView
@@ -75,6 +76,8 @@ class RequestController(QWidget):
         self._contract: Contract | None = None
         self._outcome, self._outcome_failed = "", False
         self.answering = ""
+        # What the grant that was signed last covers of what waited then: it answers them a moment later.
+        self.granted: frozenset[str] = frozenset()
         self.card = RequestView()
         self.bar = DecisionBar(go_on)
         vbox((self.card, 1), self.bar, parent=self)
@@ -93,7 +96,8 @@ class RequestController(QWidget):
         self._looking = PreviewLoader(self.card, link)
         # An offline device's contract stays unknown; its digest is on the card.
         self._tools = Query(self, link, self._show_contract, quietly, "read the tool's contract")
-        self._form = Query(self, link, self._open_edit, self._say_no_form, "read the tool's form")
+        self._form = Query(self, link, self._show_form, self._say_no_form, "read the tool's form")
+        self._edit_sheet: EditDialog | None = None
         self.bar.unlock_asked.connect(nav.start_unlock)
         state.service_changed.connect(self.show_situation)
         state.agents_changed.connect(self._show_agent)
@@ -160,8 +164,8 @@ class RequestController(QWidget):
 
     @property
     def takes_in(self) -> bool:
-        """Whether requests that are alike may join the open card: it takes no answer yet."""
-        return self.bar.guarded and time.monotonic() - self._since < JOINED_FOR_S
+        """Whether requests that are alike may join the open card: no answer to it was begun yet."""
+        return self.bar.guarded and not self.bar.asks_reason and time.monotonic() - self._since < JOINED_FOR_S
 
     def show_none(self) -> None:
         """No card is open."""
@@ -182,6 +186,8 @@ class RequestController(QWidget):
         """What is on its way is about a card that is not open any more."""
         self._tools.cancel()
         self._form.cancel()
+        if self._edit_sheet is not None and not self._edit_sheet.has_form:
+            self._edit_sheet.dismiss()
 
     def _show_contract(self, tools: list[Tool]) -> None:
         shown = self.card.approval
@@ -278,7 +284,7 @@ class RequestController(QWidget):
             guarded=self.bar.guarded,
             busy=self._busy,
             key=self._nav.keys.unlocked or "",
-            makes_key=not (self._nav.keys.listed or self._nav.keys.usual_name),
+            makes_key=not self._nav.keys.listed,
             digest=self.card.sent.digest if self.card.sent is not None else DigestCheck.DIFFERS,
             masked=self.card.sent.masked if self.card.sent is not None else 0,
             end_seen=self.card.end_was_seen,
@@ -418,9 +424,17 @@ class RequestController(QWidget):
         )
         if now.several_devices:
             sheet.choose_all_devices()
-        sheet.why_not = lambda: approve_blocker(self.situation())
+        sheet.why_not = lambda: self._why_not_granted(shown)
         sheet.agreed.connect(lambda terms: self._grant(sheet, terms))
+        self.bar.situation_changed.connect(sheet.show_words)
         sheet.begin()
+
+    def _why_not_granted(self, about: Approval) -> str:
+        """Why the request that a grant is made from cannot be approved now; empty when it can."""
+        shown = self.card.approval
+        if about.id not in self._state.approvals or shown is None or shown.id != about.id:
+            return "The request that this began with is answered by now: close this."
+        return approve_blocker(self.situation())
 
     def _grant(self, sheet: GrantDialog, terms: GrantTerms) -> None:
         members = self._members()
@@ -435,6 +449,8 @@ class RequestController(QWidget):
         except QuarterdeckError as error:
             sheet.say(error.message)
             return
+        covered = also_covered(terms, self._state.waiting())
+        self.granted = frozenset(one.id for one in covered)
         sheet.finish("granted")
         self._send("approve", [signed], grant)
 
@@ -444,20 +460,30 @@ class RequestController(QWidget):
         shown = now.approval
         if edit_blocker(now) or shown is None:
             return
+        sheet = self._edit_sheet = EditDialog(self.window(), shown, self._nav.by_hand)
+        sheet.wanted.connect(lambda parameters: self._edit(sheet, shown, parameters))
+        sheet.finished.connect(lambda _answer: self._forget_edit())
+        sheet.open()
         self._form.load(lambda console: console.devices.tools(shown.request.device))
 
+    def _forget_edit(self) -> None:
+        self._edit_sheet = None
+        self._form.cancel()
+
     def _say_no_form(self, error: QuarterdeckError) -> None:
+        if self._edit_sheet is not None:
+            self._edit_sheet.dismiss()
         self.bar.say_error("The tool's form cannot be read.", error)
 
-    def _open_edit(self, tools: list[Tool]) -> None:
-        shown = self.card.approval
+    def _show_form(self, tools: list[Tool]) -> None:
+        shown, sheet = self.card.approval, self._edit_sheet
+        if sheet is None:
+            return
         if shown is None or edit_blocker(self.situation()):
+            sheet.dismiss()
             return
         tool = next((one for one in tools if one.tool_key == shown.request.tool_key), None)
-        schema = tool.input_schema if tool is not None else {"type": "object"}
-        sheet = EditDialog(self.window(), shown, schema, self._nav.by_hand)
-        sheet.wanted.connect(lambda parameters: self._edit(sheet, shown, parameters))
-        sheet.begin()
+        sheet.show_form(tool.input_schema if tool is not None else {"type": "object"})
 
     def _edit(self, sheet: EditDialog, shown: Approval, parameters: dict[str, Any]) -> None:
 

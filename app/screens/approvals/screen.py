@@ -1,7 +1,7 @@
 """Approvals: what waits for an operator, exactly what each request would send, and the signed answer to it.
 
-Nothing here is pressed by accident: a card that appears takes neither focus nor place, ignores every answer
-for 700 ms, and is approved by a chord or a click alone. What is signed is the request that is on the screen.
+Nothing here is approved by accident: a card that appears takes neither focus nor place, is not approved in
+its first 700 ms, and then by a chord or a click alone. What is signed is the request that is on the screen.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ApprovalsScreen(Screen):
         hbox(self.split, parent=self, spacing=None)
 
     def _connect(self) -> None:
-        self.queue.chosen.connect(self.open_card)
+        self.queue.chosen.connect(self._choose_card)
         self.queue.card_wanted.connect(self._focus_card)
         self.queue.narrowed.connect(self._filter_changed)
         self.queue.counted.connect(self._show_what_is_left)
@@ -181,9 +181,12 @@ class ApprovalsScreen(Screen):
         return self.queue.field
 
     def escape(self) -> bool:
-        """First the list of offers, the reason, then the filter; the keyboard goes back to the queue last."""
+        """First the list of offers, the reason, the typed name, then the filter; the queue comes last."""
         field = self.queue.field
         if field.close_list() or (self._open and self.bar.close_reason()):
+            return True
+        if self.bar.name_field.hasFocus():
+            self._park_focus()
             return True
         if field.text():
             self.queue.clear_filter()
@@ -207,7 +210,7 @@ class ApprovalsScreen(Screen):
     def event(self, event: QEvent) -> bool:
         """A card is only being read while the window is active; one that comes back is new to the eye."""
         if event.type() == QEvent.Type.WindowActivate and self._entered and self._open:
-            self.bar.start_guard()
+            self.bar.start_guard(is_new=False)
             self.pane.show_situation()
             self._sync_hold(active=True)
         elif event.type() == QEvent.Type.WindowDeactivate and self._entered:
@@ -254,6 +257,11 @@ class ApprovalsScreen(Screen):
             self.pane.show_fates()
         elif self._open not in (self.pane.answering, self._asking_end):
             self._ask_end(self._open)
+
+    def _choose_card(self, approval: str) -> None:
+        """The operator goes on by themselves: the card stays, whatever becomes of its request."""
+        self.pane.granted = frozenset()
+        self.open_card(approval)
 
     def open_card(self, approval: str) -> None:
         """Show a card of the queue; a request in a group is shown on the group's card."""
@@ -315,7 +323,7 @@ class ApprovalsScreen(Screen):
 
     def _go_on(self) -> None:
         """Leave a card that is done for the next that waits."""
-        following = self.queue.after(self._open)
+        following = self.queue.after(self._open, self.pane.granted)
         if following:
             self.open_card(following)
         else:
@@ -350,7 +358,10 @@ class ApprovalsScreen(Screen):
     def _show_end(self, one: Approval) -> None:
         self._asking_end = ""
         self.queue.show_end(one)
-        if one.id == self._open:
+        if one.id == self._open and one.id in self.pane.granted:
+            # The grant that was just signed has answered it; there is nothing here to read or decide.
+            self._go_on()
+        elif one.id == self._open:
             self.pane.show_end(one)
             self._sync_hold()
 

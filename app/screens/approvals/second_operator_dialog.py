@@ -67,7 +67,6 @@ class SecondOperatorDialog(Dialog):
         # The passphrase that takes the place of a hand is typed right here.
         stake = Stake.LOW if now.stake is Stake.LOW else Stake.MEDIUM
         by_hand.guard(self._approve, stake, "approve", self.say, self._go)
-        self.secret.returnPressed.connect(lambda: self._approve.press_from(self.secret))
         self.secret.was_set.connect(lambda: self.say(TYPE_IT))
 
     def begin(self) -> None:

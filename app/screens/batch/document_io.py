@@ -144,7 +144,7 @@ class DocumentIO(QObject):
             "There is one of this name already. Cancel, and give this one another name to keep both.",
         )
         sheet.add_answer("", "Cancel")
-        sheet.add_answer(REPLACE, "Replace it", "danger")
+        sheet.add_answer(REPLACE, "Replace it", "danger", primary=True)
         sheet.open()
         if await ended(sheet.finished) != REPLACE:
             raise Declined("The saved batch of this name is kept.")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QWidget
 
-from app.forms import SchemaForm
-from app.items.item_view import ENTER
+from app.forms import FormOptions, SchemaForm
 from app.screens.batch.text import one_line
 from app.widgets.dialog import Dialog
 from core.batch.inputs import check_inputs, inputs_schema
 from core.batch.models import Batch
 from core.errors import BadInput
+from core.schema_forms.json_values import same_json
 from core.schema_forms.validator import FieldError
 
 GIVEN = "given"
@@ -30,8 +29,10 @@ class InputsDialog(Dialog):
         super().__init__(window, f"Inputs of “{one_line(batch.name)}”", " ".join(words), width=520)
         self._batch = batch
         self.values: dict[str, Any] = {}
-        self.form = SchemaForm()
+        # The author of the batch named the inputs: `text` may be one word.
+        self.form = SchemaForm(FormOptions(names_hint=False))
         self.form.set_schema(inputs_schema(batch), given)
+        self._first = self.form.value()
         self.form.changed.connect(lambda: self.say(""))
         self.add(self.form, focus_room=True)
         self.add_answer("", "Cancel")
@@ -43,12 +44,10 @@ class InputsDialog(Dialog):
         inputs = self.form.inputs()
         self.open(focus=inputs[0] if inputs else self.answer(GIVEN))
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter in a field goes on."""
-        if event.key() in ENTER and not event.modifiers():
-            self._go_on()
-            return
-        super().keyPressEvent(event)
+    @property
+    def holds_input(self) -> bool:
+        """Whether other values stand there than at first; its fields may come later than the dialog."""
+        return not same_json(self.form.value(), self._first)
 
     def _go_on(self) -> None:
         self.form.when_checked(self._checked, lambda: None)

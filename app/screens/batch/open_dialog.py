@@ -20,6 +20,7 @@ from app.widgets.fields import SearchField, TextField
 from app.widgets.json_view import size_words
 from app.widgets.labels import Label
 from app.widgets.layouts import hbox, vbox
+from app.widgets.primary_key import is_plain_enter
 from core.batch.file_names import file_stem
 from core.batch.models import SavedBatch, flatten
 from core.errors import BadInput
@@ -62,7 +63,6 @@ class FileQuestion(QWidget):
         row.addWidget(self.keep)
         row.addWidget(self.go_on)
         vbox(self.words, row, self.problem, parent=self, margins=(0, 4, 0, 4), spacing=6)
-        self.field.returnPressed.connect(self._go_on)
         self.field.textEdited.connect(lambda _text: self._say(""))
         self.keep.clicked.connect(self.close_question)
         self.go_on.clicked.connect(self._go_on)
@@ -85,6 +85,13 @@ class FileQuestion(QWidget):
         words = f"Delete “{name}”? Its file is removed for good. Runs of it stay in Runs and in the journal."
         self._open("delete", name, words, "Keep it", "Delete it")
         self.keep.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter in the new name answers this question, not the dialog around it."""
+        if is_plain_enter(event) and self.field.hasFocus():
+            self._go_on()
+        else:
+            super().keyPressEvent(event)
 
     def _open(self, act: Literal["rename", "delete"], name: str, words: str, keep: str, go_on: str) -> None:
         self._act, self._name = act, name
@@ -165,7 +172,6 @@ class OpenDialog(Dialog):
         for part in (self.search, self.place, self.question):
             self.add(part)
         self.search.textChanged.connect(lambda _text: self._show())
-        self.search.returnPressed.connect(lambda: self._open(self.list.current_key()))
         self.search.down_pressed.connect(self._go_down)
         self.list.opened.connect(self._open)
         self.list.current_changed.connect(self._chosen)
@@ -225,6 +231,11 @@ class OpenDialog(Dialog):
                 self.ask_to_delete()
                 return True
         return super().eventFilter(watched, event)
+
+    @property
+    def holds_input(self) -> bool:
+        """Words to search by are not kept for their own sake; a question about a batch is."""
+        return bool(self.question.batch)
 
     def _dismissed(self) -> None:
         """Esc takes a question back first."""

@@ -23,7 +23,6 @@ from app.screens.batch.plan_panel import CHANGE_FILTER, NO_DEVICE, PlanPanel
 from app.screens.batch.plan_query import PLANNING, ExplainQuery, PlanQuery
 from app.screens.batch.run_controller import RunController
 from app.screens.batch.run_dialog import needs_question
-from app.screens.batch.shortcut_filter import ShortcutFilter
 from app.screens.batch.step_annotations import StepAnnotations
 from app.screens.batch.step_form import StepForm, id_error, why_no_form
 from app.screens.batch.step_source import StepSource, TextKind
@@ -56,6 +55,7 @@ class BatchScreen(Screen):
     name = "batch"
     title = "Batch"
     icon = "batch"
+    undoes_in_fields = True
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -83,7 +83,6 @@ class BatchScreen(Screen):
         self.opening = OpenController(self, self.editor, self.files, self.head)
         self._build()
         self._connect()
-        self._keys = ShortcutFilter(self, self.editor.undo_stack)
 
     def _make_actions(self) -> None:
         stack = self.editor.undo_stack

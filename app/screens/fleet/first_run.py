@@ -28,6 +28,7 @@ from app.widgets.fields import Field, TextField
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, Link, set_surface
 from app.widgets.layouts import STRETCH, Gap, hbox, vbox
+from app.widgets.primary_key import PrimaryKey
 from app.widgets.section import Card
 from app.widgets.util import ScrollArea
 from core.approvals.models import Operator
@@ -175,8 +176,7 @@ class FirstRunPage(ScrollArea):
         self.secret_field.setMinimumWidth(210)
         self.create_button = Button("Create key", "primary", key="Enter")
         self.create_button.clicked.connect(lambda *_: self._press_create(self.create_button.hand, True))
-        for field in (self.name_field, self.secret_field):
-            field.returnPressed.connect(lambda field=field: self.create_button.press_from(field))
+        PrimaryKey(self._key_form, lambda: self.create_button)
         row = hbox(
             (Field("Your name on approvals", self.name_field), 0, Qt.AlignmentFlag.AlignBottom),
             (Field("Passphrase", self.secret_field), 0, Qt.AlignmentFlag.AlignBottom),

@@ -7,7 +7,6 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from app.query import Mutation, Query
@@ -225,7 +224,6 @@ class PairingDialog(Dialog):
         )  # fmt: skip
         for field in fields:
             field.textChanged.connect(self._check)
-            field.returnPressed.connect(self._pair.click)
         self.form.string_field.textChanged.connect(self._string_changed)
         self.form.direction.chosen.connect(self._turn)
         self.form.not_listening.acted.connect(self._open_settings)
@@ -399,12 +397,10 @@ class PairingDialog(Dialog):
         self._warned = True
         self.finish(answer)
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """A click beside the card must not take away what is shown once."""
-        if self._paired:
-            event.accept()
-            return
-        super().mousePressEvent(event)
+    @property
+    def holds_input(self) -> bool:
+        """Nor does a click beside the card take away what is shown once."""
+        return bool(self._paired) or super().holds_input
 
     def dismiss(self) -> None:
         """Another screen was opened."""

@@ -92,6 +92,7 @@ class FleetScreen(FleetActions):
         self.filter_field.applied.connect(self._show_devices)
         self.filter_field.refused.connect(self.say_problem)
         self.filter_field.down_pressed.connect(self._focus_devices)
+        self.filter_field.returnPressed.connect(self._enter_devices)
         self.head.wall_chosen.connect(self.show_as)
         self.head.group_chosen.connect(self._group_by)
         self.head.size_chosen.connect(self._size_chosen)
@@ -289,8 +290,19 @@ class FleetScreen(FleetActions):
         self.problem.setVisible(bool(problem))
 
     def _focus_devices(self) -> None:
-        # Table or wall: whichever is in front then.
-        self.listing.view.setFocus()
+        if self.listing.shown_count():
+            if not self.listing.current_key():
+                self.listing.choose_first()
+            # Table or wall: whichever is in front then.
+            self.listing.view.setFocus()
+
+    def _enter_devices(self) -> None:
+        """Enter in the filter: on to the devices, and to the page of the only one."""
+        if self.filter_field.problem:
+            return
+        self._focus_devices()
+        if self.listing.shown_count() == 1:
+            self._open_page(self.listing.current_key())
 
     def _clear_filter(self) -> None:
         self.filter_field.clear()

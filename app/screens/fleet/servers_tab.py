@@ -10,6 +10,7 @@ from operator import attrgetter
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
+from app.items.filter_rows import lead_into_table
 from app.items.table_view import TableModel, TableView
 from app.query import Buttons, Mutation, Query
 from app.screens.fleet.call_outcome import CallOutcome
@@ -216,7 +217,7 @@ class ServersTab(QWidget):
     def _connect(self) -> None:
         self.refresh.clicked.connect(self._read)
         self.add.clicked.connect(self.open_editor)
-        self.search.down_pressed.connect(self._enter_table)
+        lead_into_table(self.search, self.table)
         self.table.current_changed.connect(lambda _key: self._show_details())
         self.table.opened.connect(lambda _key: self._enter_details())
         self.place.empty.acted.connect(self._act)
@@ -379,9 +380,6 @@ class ServersTab(QWidget):
     def _show_details(self) -> None:
         server = self._servers.get(self.table.current_key())
         self.details.show_server(server, self._tools or {}, self._why_off())
-
-    def _enter_table(self) -> None:
-        self.table.setFocus(Qt.FocusReason.TabFocusReason)
 
     def _enter_details(self) -> None:
         for button in self.details.buttons:

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
+from app.items.filter_rows import lead_into_table
 from app.items.table_view import TableModel, TableView
 from app.query import Query, quietly
 from app.screens.fleet.contract_review_dialog import start_review
@@ -66,7 +67,7 @@ class ToolsTab(QWidget):
         self.table = TableView(tool_model(), "All tools of the device")
         self.place = ContentOrEmpty(self.table)
         self.place.empty.acted.connect(lambda _key: self.search.clear())
-        self.search.down_pressed.connect(self._enter_table)
+        lead_into_table(self.search, self.table)
         self.table.current_changed.connect(self._show_tool)
         self.table.opened.connect(self._call)
         self.missing = TableView(
@@ -117,9 +118,6 @@ class ToolsTab(QWidget):
         self.missing.show_rows(missing)
         self.missing.setVisible(bool(missing))
         self.missing.setFixedHeight(self.missing.row_height() * (min(len(missing), 5) + 1) + 4)
-
-    def _enter_table(self) -> None:
-        self.table.setFocus(Qt.FocusReason.TabFocusReason)
 
     def _show_rows(self) -> None:
         """Show the tools that are looked for, one of them always chosen."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
+from app.items.filter_rows import lead_into_table
 from app.items.table_model import Column, Kind, TableModel
 from app.items.table_view import TableView
 from app.query import Query
@@ -139,6 +140,7 @@ class ResultsPane(QWidget):
         self.table_place.addWidget(self.table)
         self.hits = TableView(TableModel(_HIT_COLUMNS, lambda entry: entry.seq), "Results that were found")
         self.hits.opened.connect(self._open_hit)
+        lead_into_table(self.field, self.hits)
 
     def _build(self) -> None:
         self.stack = QStackedWidget()

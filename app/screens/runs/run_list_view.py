@@ -8,6 +8,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QS
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QAbstractItemView, QListView, QStyleOptionViewItem, QVBoxLayout, QWidget
 
+from app.items.filter_rows import go_to_rows
 from app.items.item_view import AnimatedItemView, ItemDelegate
 from app.items.keyed_model import ITEM_ROLE
 from app.records.run_search import RunSearch
@@ -119,6 +120,7 @@ class RunList(QWidget):
         set_surface(self, "base")
         self.setAccessibleName("Runs")
         self._current = ""
+        self._enters = False
         self.model = RunsModel(self)
         self.view = RunListView(self.model)
         self.field = SearchField(FILTER_NAME, "Name, id, device, tool…", "filter", "Ctrl+F")
@@ -140,7 +142,8 @@ class RunList(QWidget):
         self._pause = debounce(self, FILTER_PAUSE_MS, self.apply_filter)
         self._changed = debounce(self, CHANGED_PAUSE_MS, self._look_again)
         self.field.textChanged.connect(lambda _text: self._pause.start())
-        self.field.down_pressed.connect(self.view.setFocus)
+        self.field.down_pressed.connect(self._go_to_found)
+        self.field.returnPressed.connect(self._enter_found)
         self.view.selectionModel().currentChanged.connect(self._moved)
         self.view.activated.connect(self._opened)
         self.view.clicked.connect(self._clicked)
@@ -205,6 +208,20 @@ class RunList(QWidget):
             self.search.look(words)
         self._say_counts()
 
+    def _go_to_found(self) -> int:
+        """Down in the field: into the list, with the first run chosen where the chosen one is not in it."""
+        count = go_to_rows(self.view)
+        self._moved(self.view.currentIndex())
+        return count
+
+    def _enter_found(self) -> None:
+        """Enter in the field, perhaps before the service has answered: then once it has."""
+        if self._pause.isActive():
+            self.apply_filter()
+        self._enters = self._filters and self.search.busy
+        if not self._enters and self._go_to_found() == 1:
+            self._opened(self.view.currentIndex())
+
     def _look_again(self) -> None:
         if self._filters and not self.search.busy:
             self.search.look_again()
@@ -213,6 +230,10 @@ class RunList(QWidget):
         if self._filters:
             self.model.show_only(self.search.runs)
             self._say_counts()
+        if self._enters and not self.search.busy:
+            self._enters = False
+            if self.field.hasFocus():
+                self._enter_found()
 
     @property
     def _filters(self) -> bool:

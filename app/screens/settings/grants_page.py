@@ -7,6 +7,7 @@ from datetime import datetime
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.items.filter_rows import lead_into_table
 from app.items.table_model import Cell, Column, Kind, RowStyle, TableModel
 from app.items.table_view import TableView
 from app.qt_loop import ended
@@ -140,7 +141,7 @@ class GrantsPage(QWidget):
         self._revoking = Mutation(self, link, self._show_revoked, self._failed, "revoke the grant")
         self._build()
         self.search.textChanged.connect(self._show)
-        self.search.down_pressed.connect(self.table.setFocus)
+        lead_into_table(self.search, self.table)
         self.which.chosen.connect(self._show)
         self.table.current_changed.connect(lambda key: self.details.show_grant(self._grants.get(key)))
         self.details.revoke.clicked.connect(self.revoke)
@@ -267,7 +268,7 @@ class GrantsPage(QWidget):
         )
         sheet.add(_scope_label(grant))
         sheet.add_answer("keep", "Keep it")
-        sheet.add_answer("revoke", "Revoke", "danger")
+        sheet.add_answer("revoke", "Revoke", "danger", primary=True)
         sheet.open()
         if await ended(sheet.finished) != "revoke":
             return

@@ -31,6 +31,6 @@ async def compare(window: QWidget, disk: str, mine: str) -> str:
     sheet.add(view)
     sheet.add_answer(LATER, "Go on editing")
     sheet.add_answer(TAKE, "Take the file, give up mine")
-    sheet.add_answer(KEEP, "Keep mine")
+    sheet.add_answer(KEEP, "Keep mine", primary=True)
     sheet.open(view)
     return str(await ended(sheet.finished))

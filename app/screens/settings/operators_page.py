@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
 from app.form_dialog import FormDialog
 from app.input_origin import InputOrigin, Stake, source_of
@@ -27,7 +27,8 @@ from app.widgets.buttons import Button
 from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
 from app.widgets.fields import Field, TextField
 from app.widgets.labels import Label, Link
-from app.widgets.layouts import STRETCH, hbox
+from app.widgets.layouts import STRETCH, hbox, vbox
+from app.widgets.primary_key import PrimaryKey
 from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import SectionHead
 from core.approvals.models import Operator
@@ -162,7 +163,6 @@ class OperatorsPage(SettingsSection):
         self.name_field.textChanged.connect(self._check_form)
         self.make = Button("Create key")
         self.make.clicked.connect(lambda: self._by_hand(self.make.hand, lambda: self._create(True)))
-        self.again_field.returnPressed.connect(lambda: self.make.press_from(self.again_field))
         self.name_row = Field("Name on approvals", self.name_field)
         self.secret_row = Field("Passphrase", self.secret_field)
         self.again_row = Field("Passphrase again", self.again_field)
@@ -170,11 +170,13 @@ class OperatorsPage(SettingsSection):
         row.setSpacing(12)
         for field in (self.name_row, self.secret_row, self.again_row):
             row.addWidget(field, 1, Qt.AlignmentFlag.AlignTop)
-        self.column.addLayout(row)
         self.without = Link("Without a passphrase")
         self.without.clicked.connect(lambda: self._by_hand(self.without.hand, lambda: self._create(False)))
         buttons = hbox(self.make, self.without, STRETCH, spacing=16)
-        self.column.addLayout(buttons)
+        form = QWidget()
+        vbox(row, buttons, parent=form, spacing=self.column.spacing())
+        self.column.addWidget(form)
+        PrimaryKey(form, lambda: self.make, self._say)
 
     # Showing
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.input_origin import InputOrigin
+from app.screens.approvals.decision_bar import PRESS_AGAIN
+from app.screens.approvals.edit_dialog import EditDialog
+from app.screens.approvals.screen import ApprovalsScreen
+from app.theme.theme import Theme
 from core.approvals.models import ApprovalState
 from core.statements import request_digest
 from tests.fakes.approvals_desk import (
@@ -20,6 +25,9 @@ from tests.fakes.approvals_desk import (
     press,
     state_of,
 )
+from tests.fakes.console import FakeConsole
+from tests.fakes.sign_sheets import operator_of
+from tests.fakes.window import open_frame, seen
 from tests.gui.approvals.page import guard_of
 
 LONG = "\n".join(f"echo line {number}" for number in range(60))
@@ -43,7 +51,7 @@ async def test_a_click_on_approve_leaves_the_keyboard_where_it_was(desk_with: De
         assert desk.screen.queue.view.hasFocus()
 
 
-async def test_a_new_card_takes_no_answer_for_700_ms(desk_with: DeskWith) -> None:
+async def test_a_new_card_is_not_approved_for_700_ms_and_says_so(desk_with: DeskWith) -> None:
     async with desk_with(requests=[make_approval(1), make_approval(2)]) as desk:
         await desk.guard_over()
         desk.screen.open_card("a-0002")
@@ -51,16 +59,80 @@ async def test_a_new_card_takes_no_answer_for_700_ms(desk_with: DeskWith) -> Non
         assert bar.guarded
         assert guard_of(bar).interval() == 700
         assert not bar.approve.isEnabled()
-        assert not bar.deny.isEnabled()
+        assert not bar.hint.isVisible()
         press(desk, KEYS.Key_Return, CTRL)
-        press(desk, KEYS.Key_D)
+        assert bar.hint.isVisible()
+        assert bar.hint.text() == PRESS_AGAIN
         QTest.mouseClick(bar.approve, Qt.MouseButton.LeftButton)
         bar.approve_asked.emit(InputOrigin.REAL)
-        bar.deny_asked.emit("")
-        assert not bar.asks_reason
         await desk.until(lambda: not bar.guarded, "the guard ends by itself")
         assert "decide" not in desk.console.asked
         assert bar.approve.isEnabled()
+        # There was hardly time to read it.
+        assert bar.hint.text() == PRESS_AGAIN
+        desk.screen.open_card("a-0001")
+        assert not bar.hint.isVisible()
+
+
+async def test_a_reason_typed_right_after_a_card_came_is_all_in_the_reason(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(n) for n in (1, 2, 3)]) as desk:
+        await desk.guard_over()
+        desk.screen.queue.view.setFocus()
+        press(desk, KEYS.Key_J)
+        bar = desk.screen.bar
+        assert bar.guarded
+        press(desk, KEYS.Key_D)
+        for letter in "half a reason, jkdegf":
+            QTest.keyClick(desk.screen.focusWidget(), letter)
+        assert bar.guarded
+        assert bar.reason.text() == "half a reason, jkdegf"
+        assert not desk.screen.findChildren(EditDialog)
+        # A card that comes back to the eye leaves it there, too.
+        QApplication.sendEvent(desk.screen, QEvent(QEvent.Type.WindowActivate))
+        assert bar.reason.text() == "half a reason, jkdegf"
+        press(desk, KEYS.Key_Return)
+        await desk.until(lambda: state_of(desk, 2) is ApprovalState.DENIED)
+        assert desk.console.queue["a-0002"].reason == "half a reason, jkdegf"
+        assert state_of(desk, 1) is state_of(desk, 3) is ApprovalState.WAITING
+
+
+async def test_what_is_typed_while_the_form_of_an_edit_is_read_reaches_no_card(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = FakeConsole(operators=[operator_of(tmp_path)])
+    for number in (1, 2):
+        console.queue[f"a-{number:04}"] = make_approval(number)
+
+    async with open_frame(theme, tmp_path, console) as desk:
+        desk.window.open("approvals")
+        desk.window.activateWindow()
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        await seen(lambda: desk.keys.unlocked and screen.queue.view.hasFocus() and not screen.bar.guarded)
+        QTest.keyClick(screen.queue.view, KEYS.Key_E)
+        [sheet] = desk.window.findChildren(EditDialog)
+        assert not sheet.has_form
+        for letter in "jdg":
+            QTest.keyClick(QApplication.focusWidget(), letter)
+        QTest.keyClick(QApplication.focusWidget(), KEYS.Key_Return, CTRL)
+        assert screen.card.approval is not None
+        assert screen.card.approval.id == "a-0001"
+        assert not screen.bar.asks_reason
+        await seen(lambda: sheet.has_form)
+        assert sheet.isAncestorOf(QApplication.focusWidget())
+        assert "decide" not in console.asked
+
+
+async def test_escape_leaves_the_name_that_is_typed_to_approve(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(1, risk="critical"), make_approval(2)]) as desk:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        bar.name_field.setFocus()
+        QTest.keyClicks(bar.name_field, "lab")
+        assert desk.screen.escape()
+        assert desk.screen.queue.view.hasFocus()
+        press(desk, KEYS.Key_J)
+        assert desk.shown().id == "a-0002"
 
 
 async def test_a_card_takes_no_answer_right_after_its_window_came_back(desk_with: DeskWith) -> None:

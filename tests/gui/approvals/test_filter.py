@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.input_origin import InputOrigin
 from app.items.filter_edit import offers
@@ -297,6 +298,35 @@ async def test_what_is_no_filter_is_said_and_the_cards_stay_where_they_are(desk_
         assert pane.model.ids == ["a-0003"]
 
 
+async def test_enter_leads_from_the_filter_to_the_cards_and_into_the_only_one(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = FakeConsole()
+    for one in some():
+        console.queue[one.id] = one
+
+    async with open_frame(theme, tmp_path, console) as desk:
+        desk.window.activateWindow()
+        desk.window.open("approvals")
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        view, field = screen.queue.view, screen.queue.field
+        await seen(view.hasFocus)
+        device = console.queue["a-0001"].request.device
+        for text, lands_on in (("device:*", view), (f"device:{device} run:none-like-it", field)):
+            field.setFocus()
+            field.setText(text)
+            QTest.keyClick(field, KEYS.Key_Return)
+            assert lands_on.hasFocus(), text
+        field.setFocus()
+        field.setText(f"device:{device}")
+        QTest.keyClick(field, KEYS.Key_Return)
+        assert screen.queue.model.rowCount() == 1
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        assert screen.card.isAncestorOf(focus)
+
+
 async def test_ctrl_f_and_slash_lead_there_escape_clears_and_then_goes_back_to_the_list(
     theme: Theme, tmp_path: Path
 ) -> None:
@@ -326,7 +356,7 @@ async def test_ctrl_f_and_slash_lead_there_escape_clears_and_then_goes_back_to_t
         QTest.keyClicks(field, "jkd")
         assert field.text() == "jkd", "letters are letters there"
         sheet = Dialog(desk.window, "A question", "Before anything else.")
-        sheet.add_answer("keep", "Keep")
+        sheet.add_answer("keep", "Keep", primary=True)
         sheet.open()
         QTest.keyClick(desk.window, KEYS.Key_F, CTRL)
         assert not field.hasFocus(), "nothing behind a question is reached"

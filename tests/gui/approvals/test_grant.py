@@ -270,6 +270,7 @@ async def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
         assert isinstance(screen, ApprovalsScreen)
         await seen(lambda: desk.keys.unlocked and screen.bar.grant.isEnabled())
         desk.window.activateWindow()
+        await seen(lambda: not screen.bar.guarded)
         screen.bar.grant_act.trigger()
         sheet = next(iter(desk.window.findChildren(GrantDialog)))
         await seen(sheet.devices.hasFocus)
@@ -279,3 +280,72 @@ async def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
         QTest.keyClick(sheet.devices, KEYS.Key_Return, CTRL)
         await seen(lambda: console.grant_book.all())
         assert console.asked.count("decide") == 1
+
+
+async def test_the_chord_right_after_g_answers_the_sheet_of_a_group_and_not_its_card(
+    theme: Theme, tmp_path: Path
+) -> None:
+    """For a run the first field of the sheet is off: the keyboard must be in the sheet all the same."""
+    key = create_operator_key(Home(tmp_path).create(), "harbour", None)
+    console = FakeConsole(operators=[key.operator])
+    for number in (1, 2):
+        parameters = {"command": "uptime"}
+        console.queue[f"a-{number:04}"] = make_approval(
+            number, device=f"lab-lnx-{number:02}", parameters=parameters, run="r-1", summary="Runs uptime"
+        )
+
+    async with open_frame(theme, tmp_path, console) as desk:
+        desk.window.open("approvals")
+        desk.window.activateWindow()
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        await seen(lambda: desk.keys.unlocked and screen.queue.view.hasFocus() and not screen.bar.guarded)
+        await seen(lambda: screen.bar.approve.isEnabled())
+        assert len(screen.card.others) == 1
+        QTest.keyClick(QApplication.focusWidget(), KEYS.Key_G)
+        [sheet] = desk.window.findChildren(GrantDialog)
+        assert not sheet.devices.isEnabled()
+        QTest.keyClick(QApplication.focusWidget(), KEYS.Key_Return, CTRL)
+        await seen(lambda: console.grant_book.all())
+        assert console.asked.count("decide") == 1
+        assert console.queue["a-0002"].state is ApprovalState.WAITING
+
+
+async def test_a_sheet_whose_request_is_answered_says_so_and_one_opened_early_comes_to_life(
+    desk_with: DeskWith,
+) -> None:
+    async with desk_with(requests=[write(1)]) as desk:
+        screen = desk.screen
+        assert screen.bar.guarded
+        press(desk, KEYS.Key_G)
+        [sheet] = screen.findChildren(GrantDialog)
+        assert not sheet.approve.isEnabled()
+        await desk.guard_over()
+        assert sheet.approve.isEnabled()
+        desk.console.request(desk.shown().model_copy(update={"state": ApprovalState.WITHDRAWN}))
+        await desk.until(lambda: not sheet.approve.isEnabled())
+        assert problem_in(sheet) == "The request that this began with is answered by now: close this."
+
+
+async def test_after_a_grant_the_next_card_is_one_that_the_grant_does_not_answer(desk_with: DeskWith) -> None:
+    requests = [write(1), write(2, path="/srv/a/y.txt"), write(3, path="/etc/passwd")]
+    async with desk_with(requests=requests) as desk:
+        sheet = await sheet_of(desk)
+        sheet.row("content").widen(Breadth.ANY)
+        sheet.row("file_path").widen(Breadth.BELOW)
+        QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
+        await desk.until(lambda: desk.shown().id == "a-0003")
+
+
+async def test_a_card_that_the_grant_answers_a_moment_later_is_not_left_selected(desk_with: DeskWith) -> None:
+    requests = [write(1), write(2, path="/srv/a/y.txt")]
+    async with desk_with(requests=requests) as desk:
+        sheet = await sheet_of(desk)
+        sheet.row("content").widen(Breadth.ANY)
+        sheet.row("file_path").widen(Breadth.BELOW)
+        QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
+        await desk.until(lambda: desk.shown().id == "a-0002")
+        later = desk.console.queue["a-0002"].model_copy(update={"state": ApprovalState.WITHDRAWN})
+        desk.console.request(later)
+        await desk.until(lambda: desk.screen.stack.currentIndex() == 0)
+        assert not desk.screen.queue.view.currentIndex().isValid()

@@ -30,7 +30,7 @@ PHRASE = "a long passphrase"
 async def edit_of(desk: ApprovalsDesk) -> EditDialog:
     await desk.guard_over()
     press(desk, KEYS.Key_E)
-    await desk.until(lambda: desk.screen.findChildren(EditDialog))
+    await desk.until(lambda: any(one.has_form for one in desk.screen.findChildren(EditDialog)))
     return next(iter(desk.screen.findChildren(EditDialog)))
 
 

@@ -101,7 +101,7 @@ async def test_a_file_is_compared_edited_and_written_as_it_was_approved(theme: T
         assert "1 line added, 1 removed" in screen.card.header.summary.text()
         await seen(screen.bar.edit.isEnabled)
         QTest.keyClick(screen, Qt.Key.Key_E)
-        await seen(lambda: screen.findChildren(EditDialog))
+        await seen(lambda: any(one.has_form for one in screen.findChildren(EditDialog)))
         sheet = next(iter(screen.findChildren(EditDialog)))
         sheet.form.set_value({**asked, "content": "one\nthree\n"})
         sheet.show_versions()

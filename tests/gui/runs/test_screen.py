@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QLabel
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel
 
 from app.screens.runs.cells_model import LOOK_ROLE
 from app.screens.runs.screen import RunsScreen
@@ -136,6 +137,51 @@ async def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path:
         assert screen.list.place.empty.isVisible()
         QTest.keyClick(screen.list.field, Qt.Key.Key_Escape)
         await seen(lambda: len(listed(screen)) == len(desk.state.runs))
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_enter_in_the_filter_opens_the_only_run_that_it_finds(
+    theme: Theme, tmp_path: Path, waits: bool
+) -> None:
+    """Also when it is pressed before the service has answered."""
+
+    async with open_frame(theme, tmp_path, story()) as desk:
+        desk.window.activateWindow()
+        screen = await runs_of(desk)
+        field = screen.list.field
+        field.setFocus()
+        QTest.keyClicks(field, "night sweep")
+        if waits:
+            await seen(lambda: listed(screen) == ["r-0408"])
+        assert screen.list.current != "r-0408"
+        QTest.keyClick(field, Qt.Key.Key_Return)
+        await seen(lambda: screen.run is not None and screen.run.summary.id == "r-0408")
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        assert screen.views.isAncestorOf(focus)
+
+
+@pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Down])
+async def test_enter_and_down_lead_from_the_filter_to_the_runs_that_it_finds(
+    theme: Theme, tmp_path: Path, key: Qt.Key
+) -> None:
+    async with open_frame(theme, tmp_path, story()) as desk:
+        desk.window.activateWindow()
+        screen = await runs_of(desk)
+        field = screen.list.field
+        field.setFocus()
+        QTest.keyClicks(field, "lab")
+        screen.list.apply_filter()
+        await seen(lambda: 1 < len(listed(screen)) < len(desk.state.runs))
+        QTest.keyClick(field, key)
+        assert screen.list.view.hasFocus()
+        assert screen.list.current in listed(screen)
+        field.setFocus()
+        field.setText("nothing like it")
+        screen.list.apply_filter()
+        await seen(lambda: not listed(screen))
+        QTest.keyClick(field, key)
+        assert field.hasFocus()
 
 
 async def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(

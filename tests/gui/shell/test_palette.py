@@ -78,6 +78,13 @@ def test_beginnings_rank_before_middles() -> None:
     assert [one.hit.title for one in found] == ["lab-lnx-01", "my-lab", "elaborate"]
 
 
+def test_what_is_named_exactly_comes_before_all_that_is_only_like_it() -> None:
+    tools = [replace(hit("read_file", "on lab-01", "Call a tool"), fits="r-0016") for _ in range(4)]
+    run = replace(hit("Night sweep", "r-0016", "Batches and runs"), key="run/r-0016")
+    other = replace(hit("Night sweep r-0016", "r-0160", "Batches and runs"), key="run/r-0160")
+    assert [one.hit.key for one in find([*tools, other, run], "R-0016")][:2] == ["run/r-0016", "run/r-0160"]
+
+
 def test_groups_keep_their_order_and_give_way_to_each_other() -> None:
     many = [hit(f"lab-{number}") for number in range(50)] + [hit("lab", group="Call a tool")]
     found = find(many, "lab")

@@ -66,7 +66,7 @@ async def test_a_sheet_that_fits_does_not_scroll_and_grows_with_its_words(
         more.setFixedHeight(120)
         more.hide()
         sheet.add(more)
-        sheet.add_answer("", "Cancel")
+        sheet.add_answer("", "Cancel", primary=True)
         sheet.open()
         before = sheet.card.height()
         bar = sheet.card.findChildren(QWidget, "qt_scrollarea_vcontainer")
