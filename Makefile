@@ -43,8 +43,12 @@ lint: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/python packaging/check_words.py core app
 
+# The core once for each system, which has other names in the standard library. Each has a cache of its own: one
+# for all would be made again at each change of the system.
 types: $(VENV)/ready
 	$(BIN)/mypy app core tests/fakes tests/tour tests/gallery
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 core
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin core
 
 boundary: $(VENV)/ready
 	$(BIN)/lint-imports

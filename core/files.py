@@ -187,14 +187,14 @@ def read_own_text(path: Path, most_bytes: int) -> str | None:
 def _check_own(status: os.stat_result, name: str) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise BadInput(f"{name} is not a regular file.")
-    if os.name != "posix":
-        return
-    if status.st_uid not in (os.geteuid(), 0):
-        raise BadInput(f"{name} belongs to another user (number {status.st_uid}).")
-    # A group with the user's own number is taken as the user's private group, which has no other members.
-    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid
-    if status.st_mode & stat.S_IWOTH or by_group:
-        raise BadInput(f"{name} can be written by other users (mode {stat.S_IMODE(status.st_mode):o}).")
+    # Windows' modes say nothing of other users.
+    if sys.platform != "win32":
+        if status.st_uid not in (os.geteuid(), 0):
+            raise BadInput(f"{name} belongs to another user (number {status.st_uid}).")
+        # A group with the user's own number is taken as the user's private group, which has no other members.
+        by_group = status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid
+        if status.st_mode & stat.S_IWOTH or by_group:
+            raise BadInput(f"{name} can be written by other users (mode {stat.S_IMODE(status.st_mode):o}).")
 
 
 class FileLock:

@@ -15,6 +15,7 @@ from types import TracebackType
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.files import FileLock
 from core.home_folder import control_socket, home_folder
+from core.user import user_id
 
 OPERATOR_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
@@ -54,12 +55,12 @@ class Home:
 
     def _check_owner(self) -> None:
         try:
-            owner = self.path.stat().st_uid if hasattr(os, "getuid") else None
+            owner = self.path.stat().st_uid
         except OSError:
             return
-        if owner is not None and owner != os.getuid():
+        if (own := user_id()) is not None and owner != own:
             raise ServiceError(
-                f"{self.path} belongs to user {owner}, not to you (user {os.getuid()}).",
+                f"{self.path} belongs to user {owner}, not to you (user {own}).",
                 ErrorCode.HOME_UNSAFE,
             )
 

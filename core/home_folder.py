@@ -9,6 +9,8 @@ import os
 import sys
 from pathlib import Path
 
+from core.user import user_id
+
 # Bytes of the longest Unix socket address that every platform accepts.
 LONGEST_ADDRESS = 99
 # On Linux: the folders that this process has opened, by descriptor number.
@@ -56,10 +58,17 @@ def port_file(home: Path) -> Path:
 def _private_folder() -> Path | None:
     """A folder that the system keeps private to this user: no other user can occupy the path first."""
     try:
-        named = os.confstr("CS_DARWIN_USER_TEMP_DIR") if sys.platform == "darwin" else None
-        folder = Path(named or os.environ["XDG_RUNTIME_DIR"])
+        folder = Path(_of_macos() or os.environ["XDG_RUNTIME_DIR"])
         seen = folder.stat()
     except (KeyError, OSError):
         return None
-    own = seen.st_uid == os.getuid() and not seen.st_mode & 0o022 if hasattr(os, "getuid") else True
-    return folder if own else None
+    own = user_id()
+    return folder if own is None or (seen.st_uid == own and not seen.st_mode & 0o022) else None
+
+
+def _of_macos() -> str | None:
+    """The folder that macOS makes for each user's temporary files (confstr(3))."""
+    if sys.platform == "darwin":
+        return os.confstr("CS_DARWIN_USER_TEMP_DIR")
+    else:
+        return None

@@ -77,12 +77,13 @@ def _boot() -> str:
 def _system() -> str:
     if sys.platform == "win32":
         return _of_windows()
-    if sys.platform == "darwin":
+    elif sys.platform == "darwin":
         return _of_macos()
-    for path in _OF_SYSTEM:
-        with suppress(OSError, UnicodeDecodeError):
-            return path.read_text("ascii").strip()
-    return ""
+    else:
+        for path in _OF_SYSTEM:
+            with suppress(OSError, UnicodeDecodeError):
+                return path.read_text("ascii").strip()
+        return ""
 
 
 def _of_windows() -> str:

@@ -6,13 +6,14 @@ sends a token, and a server can tell its own user's connections from another's.
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
+
+from core.user import user_id
 
 Place = tuple[str, int]
 """An IP address, an IPv4 one written as such also where IPv6 carries it, and a port."""
@@ -39,7 +40,7 @@ def stranger_at(sock: socket.socket) -> int | None:
     None also where the system does not tell. The answer is that of the connection itself once its server has
     taken it; until then the connection waits at the socket that listens, whose user it is.
     """
-    if sys.platform == "win32":
+    if (own := user_id()) is None:
         return None
     here, there = _place(sock.getsockname()), _place(sock.getpeername())
     listeners: dict[str, int] = {}
@@ -53,7 +54,7 @@ def stranger_at(sock: socket.socket) -> int | None:
         # The kernel prefers the socket with the very address, then any IPv4 one, then any at all.
         addresses = [address for address in (there[0], "0.0.0.0", "::") if address in listeners]
         owner = listeners[addresses[0]] if addresses else None
-    return None if owner in {None, 0, os.getuid()} else owner
+    return None if owner in {None, 0, own} else owner
 
 
 def users_of(port: int) -> dict[Place, int]:
@@ -73,7 +74,7 @@ def _plain(address: IPv4Address | IPv6Address) -> str:
 
 def _rows(port: int) -> Iterator[_Row]:
     """The TCP sockets with this port at either end; none where the system does not tell their users."""
-    if sys.platform != "linux" or not _users_are_real():
+    if not _users_are_real():
         return
     for table in _TABLES:
         try:
@@ -89,7 +90,7 @@ def _rows(port: int) -> Iterator[_Row]:
 
 
 def _users_are_real() -> bool:
-    """Whether this process sees users by their numbers, and not through a user namespace."""
+    """Whether this process sees users by their numbers: on Linux, and not through a user namespace."""
     try:
         return Path("/proc/self/uid_map").read_text("ascii").split() == _ALL_USERS
     except OSError:

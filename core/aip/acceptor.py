@@ -169,11 +169,12 @@ def _descriptor_limit() -> int:
     """How many unregistered connections leave enough file descriptors for the rest of the process."""
     if sys.platform == "win32":
         return sys.maxsize
-    import resource
+    else:
+        import resource
 
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # A TLS connection takes two descriptors until its first byte arrives (`_first_byte`).
-    return sys.maxsize if most == resource.RLIM_INFINITY else max(_FEWEST_UNREGISTERED, most // 4)
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # A TLS connection takes two descriptors until its first byte arrives (`_first_byte`).
+        return sys.maxsize if most == resource.RLIM_INFINITY else max(_FEWEST_UNREGISTERED, most // 4)
 
 
 def _token(request: Request, query: str) -> str | None:

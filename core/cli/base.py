@@ -127,9 +127,8 @@ def end_on_signals() -> None:
     this = asyncio.current_task()
     loop = asyncio.get_running_loop()
     # Windows' event loop supports neither signal.
-    if this is None or sys.platform == "win32":
-        return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup, SIGHUP is ignored and stays so.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, this.cancel)
+    if this is not None and sys.platform != "win32":
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # Under nohup, SIGHUP is ignored and stays so.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, this.cancel)

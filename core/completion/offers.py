@@ -73,7 +73,7 @@ class Offers:
         # Imported here: what the command line itself offers needs no socket.
         from core.completion.service_calls import ServiceCalls
         from core.home_folder import home_folder
-        from core.service.rpc.own_socket import NotOwn
+        from core.service.rpc.own_file import NotOwn
 
         try:
             if self._service is None:

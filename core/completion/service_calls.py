@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +23,11 @@ from websockets.uri import parse_uri
 from core import __version__
 from core.home_folder import control_socket, port_file
 from core.service.api.version import API_VERSION
-from core.service.rpc.own_socket import (
-    HAS_UNIX_SOCKETS,
-    check_peer,
-    checked_address,
-    peer_uid,
-    port_and_token,
-)
+from core.service.rpc.own_file import port_and_token
 from core.user import user_name
+
+if sys.platform != "win32":
+    from core.service.rpc.own_socket import check_peer, checked_address, peer_uid
 
 _LARGEST_ANSWER = 16 << 20
 _READ = 1 << 18
@@ -118,7 +116,7 @@ class ServiceCalls:
 def _connect(home: Path, within: float) -> tuple[socket.socket, str]:
     """A socket to the service, and the token that it wants, if any."""
     file = port_file(home)
-    if HAS_UNIX_SOCKETS and not file.exists():
+    if sys.platform != "win32" and not file.exists():
         path = control_socket(home)
         with checked_address(path) as address:
             connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

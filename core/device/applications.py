@@ -16,8 +16,10 @@ from pathlib import Path
 import psutil
 
 from core.device import process_table
-from core.device.processes.supervisor_client import SCRIPT
 from core.errors import BadInput, ErrorCode, Refused
+
+if sys.platform == "linux":
+    from core.device.processes.supervisor_client import SCRIPT
 
 _FILES = ("%f", "%F", "%u", "%U")
 _BETWEEN_LOOKS_S = 0.05
@@ -40,6 +42,12 @@ def command_for(app_name: str, arguments: list[str]) -> list[str]:
     """
     if sys.platform == "darwin":
         return ["open", "-n", "-a", app_name, "--args", *arguments]
+    else:
+        return _found(app_name, arguments)
+
+
+def _found(app_name: str, arguments: list[str]) -> list[str]:
+    """The command line of a menu entry or a program on PATH, as `command_for`."""
     entry = _entry(app_name)
     if entry is not None and not entry.terminal:
         return _filled(entry, arguments)
@@ -116,12 +124,13 @@ def protected() -> set[int]:
     """Processes that no console may end: init, this device client, its ancestors and its supervisor."""
     me = psutil.Process()
     mine = {1, me.pid, *(one.pid for one in me.parents())}
-    for one in me.children(recursive=True):
-        # A child that has just ended raises an error.
-        with contextlib.suppress(psutil.Error):
-            # The supervisor ends with the device client; its monitors end with their commands.
-            if str(SCRIPT) in one.cmdline():
-                mine.add(one.pid)
+    if sys.platform == "linux":
+        for one in me.children(recursive=True):
+            # A child that has just ended raises an error.
+            with contextlib.suppress(psutil.Error):
+                # The supervisor ends with the device client; its monitors end with their commands.
+                if str(SCRIPT) in one.cmdline():
+                    mine.add(one.pid)
     return mine
 
 
@@ -165,7 +174,7 @@ def programs(process_name: str) -> list[psutil.Process]:
         raise _kept(f"Every process called {process_name!r}")
     first = []
     for one in ours.values():
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(*process_table.UNREADABLE):
             if one.ppid() not in ours:
                 first.append(one)
     return sorted(first, key=lambda one: one.pid)
@@ -183,9 +192,9 @@ def _is_called(process: psutil.Process, wanted: str) -> bool:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
         names = {process.name()}
-        with contextlib.suppress(psutil.AccessDenied):
+        with contextlib.suppress(psutil.AccessDenied, OSError):
             names.add(os.path.basename(process.exe()))
-    except psutil.Error:
+    except process_table.UNREADABLE:
         return False
     # In the form in which `list_processes` shows them.
     names = {process_table.readable(name) for name in names}
@@ -196,9 +205,10 @@ def _is_called(process: psutil.Process, wanted: str) -> bool:
 def _is_own(process: psutil.Process) -> bool:
     if sys.platform == "win32":
         return True
-    with contextlib.suppress(psutil.Error):
-        return bool(process.uids().real == os.getuid())
-    return False
+    else:
+        with contextlib.suppress(psutil.Error):
+            return bool(process.uids().real == os.getuid())
+        return False
 
 
 def _is_kernels(process: psutil.Process) -> bool:
@@ -254,8 +264,8 @@ def _is_alive(process: psutil.Process) -> bool:
 
 def _ask_windows(pids: set[int]) -> set[int]:
     """Ask the X windows of processes to close, like their close button; returns the ids that had windows."""
-    if sys.platform != "linux" or not os.environ.get("DISPLAY"):
-        return set()
-    from core.device.desktop.linux.x11_windows import ask_to_close
+    if sys.platform == "linux" and os.environ.get("DISPLAY"):
+        from core.device.desktop.linux.x11_windows import ask_to_close
 
-    return ask_to_close(pids)
+        return ask_to_close(pids)
+    return set()

@@ -79,8 +79,12 @@ def _default_roots() -> tuple[Path, ...]:
     # `gettempdir` fails on a full disk, where it cannot write its test file. The device must start there too.
     with contextlib.suppress(FileNotFoundError):
         found.append(Path(tempfile.gettempdir()))
-    roots = [_resolved(path) for path in found if path.is_absolute()]
-    return tuple(dict.fromkeys(path for path in roots if path != Path(path.anchor))) or (Path("/tmp"),)
+    roots: list[Path] = []
+    for path in (_resolved(path) for path in found if path.is_absolute()):
+        # On Windows the temporary folder lies in the home.
+        if path != Path(path.anchor) and not any(path.is_relative_to(root) for root in roots):
+            roots.append(path)
+    return tuple(roots) or (Path("/tmp"),)
 
 
 def _resolved(path: Path) -> Path:

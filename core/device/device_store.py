@@ -17,8 +17,10 @@ import errno
 import functools
 import os
 import secrets
+import shutil
 import sqlite3
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -382,13 +384,11 @@ class DeviceStore:
         return os.strerror(errno.ENOSPC) if self._is_full() else str(error)
 
     def _is_full(self) -> bool:
-        if not hasattr(os, "statvfs"):
-            return False
         try:
-            disk = os.statvfs(self.folder)
+            disk = shutil.disk_usage(self.folder)
         except OSError:
             return False
-        return disk.f_blocks > 0 and disk.f_bavail * disk.f_frsize < _LITTLE_ROOM
+        return disk.total > 0 and disk.free < _LITTLE_ROOM
 
 
 def doubtful_until(connection: sqlite3.Connection, about: Table) -> float:
@@ -498,12 +498,12 @@ def _check_own(path: Path) -> None:
     facts = path.lstat()
     if not (stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)):
         raise BadInput(f"{path} is not a regular file.")
-    if os.name != "posix":
-        return
-    if facts.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
-        raise BadInput(f"{path} belongs to another user (number {facts.st_uid}).")
-    if facts.st_mode & 0o077:
-        path.chmod(stat.S_IMODE(facts.st_mode) & 0o700)
+    # Windows' modes say nothing of other users.
+    if sys.platform != "win32":
+        if facts.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
+            raise BadInput(f"{path} belongs to another user (number {facts.st_uid}).")
+        if facts.st_mode & 0o077:
+            path.chmod(stat.S_IMODE(facts.st_mode) & 0o700)
 
 
 def _set_aside(path: Path, reason: str) -> None:

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import unicodedata
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from jsonschema.exceptions import ValidationError
@@ -129,6 +129,12 @@ class Guard:
             raise BadInput(f"{argument} begins with a home folder that is not known here.") from error
         if not path.is_absolute():
             raise BadInput(f"{argument} must be an absolute path, or begin with ~: {_short(given)}.")
+        if sys.platform == "win32" and names_stream(path):
+            raise BadInput(
+                f"{argument} names a stream of a file, by the colon in it; only files and folders can be "
+                f"named: {_short(given)}.",
+                ErrorCode.PATH_NOT_ALLOWED,
+            )
         try:
             resolved = Path(os.path.realpath(path))
             planted = _planted_link(path)
@@ -227,27 +233,36 @@ def _planted_link(path: Path) -> str | None:
     """
     if sys.platform == "win32":
         return None
-    at, rest = path.anchor, [part for part in path.parts[1:] if part != "."][::-1]
-    links = 0
-    while rest and links <= _MOST_LINKS:
-        part = rest.pop()
-        here = os.path.dirname(at) if part == ".." else os.path.join(at, part)
-        try:
-            facts = os.lstat(here)
-        except OSError:
-            return None
-        if not stat.S_ISLNK(facts.st_mode):
-            at = here
-            continue
-        links += 1
-        folder = os.stat(at)
-        shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
-        if shared and facts.st_uid not in {os.geteuid(), folder.st_uid}:
-            return here
-        target = os.readlink(here)
-        at = path.anchor if target.startswith(os.sep) else at
-        rest += [name for name in target.split(os.sep) if name not in {"", "."}][::-1]
-    return None
+    else:
+        at, rest = path.anchor, [part for part in path.parts[1:] if part != "."][::-1]
+        links = 0
+        while rest and links <= _MOST_LINKS:
+            part = rest.pop()
+            here = os.path.dirname(at) if part == ".." else os.path.join(at, part)
+            try:
+                facts = os.lstat(here)
+            except OSError:
+                return None
+            if not stat.S_ISLNK(facts.st_mode):
+                at = here
+                continue
+            links += 1
+            folder = os.stat(at)
+            shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+            if shared and facts.st_uid not in {os.geteuid(), folder.st_uid}:
+                return here
+            target = os.readlink(here)
+            at = path.anchor if target.startswith(os.sep) else at
+            rest += [name for name in target.split(os.sep) if name not in {"", "."}][::-1]
+        return None
+
+
+def names_stream(path: PurePath) -> bool:
+    """Whether a path of Windows names a stream of a file (`a.txt:more`), which no list of files shows.
+
+    `a.txt::$DATA` is a.txt by another name, under which no closed or private file would be recognized.
+    """
+    return ":" in str(path)[len(path.drive) :]
 
 
 def _below(path: Path, root: Path) -> bool:

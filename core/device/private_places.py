@@ -15,6 +15,9 @@ from fnmatch import fnmatchcase
 from core import private_paths
 from core.device.config import DeviceConfig
 
+if sys.platform != "win32":
+    import pwd
+
 # With this system's path separator.
 _IN_HOME = tuple(
     place.replace("/", os.sep)
@@ -54,6 +57,11 @@ def private_places(config: DeviceConfig) -> list[str]:
     return places
 
 
+def closed_to(config: DeviceConfig, private: list[str]) -> tuple[str, ...]:
+    """The paths hidden from a line. An operator's approval opens private paths, never closed ones."""
+    return (*map(str, config.closed_paths), *private)
+
+
 def shown_place(place: str) -> str:
     """A place with `~` for the home folder, for messages."""
     home = os.path.expanduser("~")
@@ -79,8 +87,6 @@ def _own_homes() -> list[str]:
     """This user's home folders: that in HOME, and that in the system's user database if it differs."""
     homes = [os.path.expanduser("~")]
     if sys.platform != "win32":
-        import pwd
-
         with contextlib.suppress(KeyError):
             homes.append(pwd.getpwuid(os.geteuid()).pw_dir)
     return [path for path in dict.fromkeys(map(os.path.normpath, homes)) if os.path.isabs(path)]
@@ -120,19 +126,19 @@ def _named_elsewhere(kept: list[str]) -> Iterator[str]:
                 yield plain
 
 
-def _other_homes(own: list[str], roots: list[str]) -> Iterator[str]:
-    """Other people's home folders, for a device that runs as root.
+if sys.platform != "win32":
 
-    Of a home that overlaps a root of this device, only its private places.
-    """
-    import pwd
+    def _other_homes(own: list[str], roots: list[str]) -> Iterator[str]:
+        """Other people's home folders, for a device that runs as root.
 
-    for row in pwd.getpwall():
-        home = os.path.normpath(row.pw_dir)
-        is_person = _FIRST_PERSON <= row.pw_uid < _NOBODY
-        if not is_person or not os.path.isdir(home) or any(is_below(path, home) for path in own):
-            continue
-        if any(is_below(root, home) or (is_below(home, root) and root != os.sep) for root in roots):
-            yield from (f"{home}{os.sep}{place}" for place in _IN_HOME)
-        else:
-            yield home
+        Of a home that overlaps a root of this device, only its private places.
+        """
+        for row in pwd.getpwall():
+            home = os.path.normpath(row.pw_dir)
+            is_person = _FIRST_PERSON <= row.pw_uid < _NOBODY
+            if not is_person or not os.path.isdir(home) or any(is_below(path, home) for path in own):
+                continue
+            if any(is_below(root, home) or (is_below(home, root) and root != os.sep) for root in roots):
+                yield from (f"{home}{os.sep}{place}" for place in _IN_HOME)
+            else:
+                yield home

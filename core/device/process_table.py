@@ -11,6 +11,9 @@ from typing import Any
 import psutil
 
 MASK = "***"
+# What reading a process can raise: psutil lets some errors of Windows through as the system gives them. One
+# process that cannot be read must not take the others with it.
+UNREADABLE = (psutil.Error, OSError)
 # The time between two readings of the processor time; one reading gives only the average since the start.
 _MEASURED_S = 0.1
 _MOST_LINE = 4096
@@ -74,7 +77,7 @@ def rows(
             if wanted and wanted not in readable(process.name()).casefold():
                 continue
             times = process.cpu_times()
-        except psutil.Error:
+        except UNREADABLE:
             continue
         first[process] = times.user + times.system
     begun = time.monotonic()
@@ -83,7 +86,7 @@ def rows(
     for process, before in first.items():
         try:
             row = _row(process, before, time.monotonic() - begun)
-        except psutil.Error:
+        except UNREADABLE:
             continue
         if user is not None and row["user"] != user:
             continue
@@ -97,12 +100,12 @@ def _row(process: psutil.Process, before: float, seconds: float) -> dict[str, An
         times = process.cpu_times()
         try:
             line = " ".join(masked(map(readable, process.cmdline())))
-        except (psutil.AccessDenied, psutil.ZombieProcess):
+        except (psutil.AccessDenied, psutil.ZombieProcess, OSError):
             # A zombie has no command line, but is listed: an operator may be looking for it.
             line = ""
         try:
             user: str | None = readable(process.username())
-        except (psutil.AccessDenied, KeyError):
+        except (psutil.AccessDenied, KeyError, OSError):
             user = None
         return {
             "pid": process.pid,

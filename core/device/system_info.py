@@ -11,12 +11,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
 from core.device.fs.safe_path import shown
 from core.device.metrics import CpuSampler
+
+Fact = TypeVar("Fact")
 
 _IS_LINUX = platform.system() == "Linux"
 _DMI = Path("/sys/class/dmi/id")
@@ -24,18 +26,18 @@ _cpu_share = CpuSampler()
 
 
 def memory() -> dict[str, Any]:
-    """Main memory and swap; on Linux, used is total minus available."""
+    """Main memory and swap; on Linux, used is total minus available. Swap is null where it cannot be read."""
     if _IS_LINUX:
         return _linux_memory()
-    main, swap = psutil.virtual_memory(), psutil.swap_memory()
+    main, swap = psutil.virtual_memory(), _or_none(psutil.swap_memory)
     return {
         "total_bytes": main.total,
         "used_bytes": main.used,
         "free_bytes": main.free,
         "available_bytes": main.available,
         "use_percent": main.percent,
-        "swap_total_bytes": swap.total,
-        "swap_used_bytes": swap.used,
+        "swap_total_bytes": None if swap is None else swap.total,
+        "swap_used_bytes": None if swap is None else swap.used,
     }
 
 
@@ -94,13 +96,14 @@ def disk() -> dict[str, Any]:
 
 def cpu() -> dict[str, Any]:
     """The processor; `use_percent` is that of the last seconds. May block for 0.2 s (`CpuSampler.read`)."""
+    load = _or_none(psutil.getloadavg)
     return {
         "model": cpu_model(),
         "cores": psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
         "threads": psutil.cpu_count() or 1,
         "architecture": platform.machine(),
         "use_percent": _cpu_share.read(),
-        "load_average": [round(value, 2) for value in psutil.getloadavg()],
+        "load_average": None if load is None else [round(value, 2) for value in load],
     }
 
 
@@ -271,12 +274,18 @@ def _family(family: int) -> str:
 
 
 def _battery() -> Any:
-    if not hasattr(psutil, "sensors_battery"):
-        return None
+    # Some drivers lack values, which makes psutil fail.
+    return _or_none(psutil.sensors_battery) if hasattr(psutil, "sensors_battery") else None
+
+
+def _or_none(read: Callable[[], Fact]) -> Fact | None:
+    """A fact, or None where it cannot be read: the other facts must still be returned.
+
+    On Windows, for one, performance counters may be switched off, of which psutil makes swap and load.
+    """
     try:
-        return psutil.sensors_battery()
-    except (OSError, ValueError, RuntimeError, NotImplementedError):
-        # Some drivers lack values, which makes psutil fail; the other facts must still be returned.
+        return read()
+    except (psutil.Error, OSError, ValueError, RuntimeError, NotImplementedError):
         return None
 
 

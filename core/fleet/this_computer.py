@@ -33,6 +33,7 @@ from core.fleet.fleet import Fleet
 from core.fleet.registration import own_process_arrival, read_unavailable
 from core.log import Logger
 from core.models.devices import Health, Unavailable
+from core.own_console import OWN_CONSOLE
 from core.tasks import TaskGroupOwner, set_within
 from core.tokens import new_token
 
@@ -263,6 +264,7 @@ class ThisComputer:
                 stderr=asyncio.subprocess.PIPE,
                 env=environment,
                 start_new_session=True,
+                creationflags=OWN_CONSOLE,
             )
         except OSError as error:
             return None, f"its process cannot be started ({error.strerror})"
@@ -284,11 +286,15 @@ class ThisComputer:
             return
         if process.stdin is not None:
             process.stdin.close()
-        _signal(process, signal.SIGTERM)
+        if sys.platform != "win32":
+            # On Windows this would kill it at once; there the end of its input is all that asks it to end.
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
         try:
             await asyncio.wait_for(process.wait(), POLITE)
         except TimeoutError:
-            _signal(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
             await asyncio.wait_for(process.wait(), POLITE)
 
     def _connected(self, link: DeviceLink) -> None:
@@ -371,13 +377,6 @@ def _how_it_ended(code: int | None, last_words: str) -> str:
     if code < 0:
         return f"its process was killed by {signal.Signals(-code).name}"
     return f"its process ended with code {code}" + (f": {last_words}" if last_words else "")
-
-
-def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    try:
-        process.send_signal(number)
-    except ProcessLookupError:
-        return
 
 
 def _system() -> str:

@@ -52,6 +52,8 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
         "fd6f1478c16e973e6f025bf0cb66299ea96bb6c242d45b0bdd5bd2e304ed5507",
         # Reports disks and their controllers.
         "3cd619117bc2291072d7bb062674cf3f2d0ad7ab837f2aff4d788d22476793ea",
+        # Swap and load may be null.
+        "18e7014beb106f2788063eac00aaa8ae17b63658448c9a80c3e3dc9534768b87",
     ),
     "get_accessibility_tree": (
         "180a522a275a908900680a6c9056d6d6d9d00dffcc9c631d663566bbcf01f87c",

@@ -67,11 +67,12 @@ def machine_zone() -> tuple[tzinfo, str]:
     if sys.platform == "win32":
         local = datetime.now().astimezone().tzinfo
         return local or UTC, "the zone of this computer"
-    try:
-        status = MACHINE.stat()
-    except OSError:
-        return UTC, "UTC"
-    return _machine_zone(os.path.realpath(MACHINE), status.st_mtime_ns)
+    else:
+        try:
+            status = MACHINE.stat()
+        except OSError:
+            return UTC, "UTC"
+        return _machine_zone(os.path.realpath(MACHINE), status.st_mtime_ns)
 
 
 @lru_cache(maxsize=8)

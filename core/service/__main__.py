@@ -146,19 +146,20 @@ def allow_many() -> int:
     """
     if sys.platform == "win32":
         return 0
-    import resource
+    else:
+        import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return 0
-    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)
-    if wanted > soft:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (OSError, ValueError):
-            return soft  # macOS refuses more than its kernel's own limit.
-        return wanted
-    return soft
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == resource.RLIM_INFINITY:
+            return 0
+        wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)
+        if wanted > soft:
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            except (OSError, ValueError):
+                return soft  # macOS refuses more than its kernel's own limit.
+            return wanted
+        return soft
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from core.environment import of_the_session, without_secrets
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, error_from
 from core.home import Home, HomeLock
 from core.models.frozen import FrozenModel
+from core.own_console import OWN_CONSOLE
 from core.service import exit_codes
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.protocol import Client
@@ -132,6 +133,7 @@ def _spawn(home: Home, stay: bool, client: Client) -> tuple[subprocess.Popen[byt
             cwd=home.path,
             env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, (source, known)))},
             start_new_session=True,
+            creationflags=OWN_CONSOLE,
             close_fds=True,
         )
     _started.append(process)

@@ -16,8 +16,8 @@ import pytest
 
 from core.errors import BadInput
 from core.files import FileLock, create_new, read_own_text, write_atomic
+from tests.fakes.on_windows import files_on_windows
 from tests.fakes.small_disk import fill, small_disk_at
-from tests.fakes.windows_locks import files_on_windows
 
 ROOT = Path(__file__).parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="only there files have modes and folders can be synced")

@@ -18,9 +18,9 @@ from core.approvals.operators import Operators
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.fleet.tool_pins import Claims, Pin, Pins
 from core.home import Home, HomeLock
+from tests.fakes.on_windows import files_on_windows
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import anna
-from tests.fakes.windows_locks import files_on_windows
 
 HOLDER = (
     "import sys; from core.home import Home, HomeLock; "

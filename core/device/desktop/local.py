@@ -7,18 +7,19 @@ import sys
 from core.device.desktop.interface import Desktop, NoDesktop
 
 
-def local_desktop(platform: str = sys.platform) -> Desktop:
+def local_desktop() -> Desktop:
     """This machine's desktop, not connected yet."""
-    if platform == "linux":
+    if sys.platform == "linux":
         from core.device.desktop.linux.backend import LinuxDesktop
 
         return LinuxDesktop()
-    if platform == "win32":
+    elif sys.platform == "win32":
         from core.device.desktop.win32 import WindowsDesktop
 
         return WindowsDesktop()
-    if platform == "darwin":
+    elif sys.platform == "darwin":
         from core.device.desktop.macos import MacDesktop
 
         return MacDesktop()
-    return NoDesktop(platform)
+    else:
+        return NoDesktop(sys.platform)

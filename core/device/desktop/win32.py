@@ -76,26 +76,41 @@ class WindowsDesktop(BlockingDesktop):
         self._library = library
         self._user32 = user32
         self._com = threading.local()
+        self._works = False
 
     def lack(self, need: Need) -> Unavailability | None:
-        """See `Desktop`."""
-        if self._library is None:
-            try:
+        """See `Desktop`. UI Automation is asked for the desktop until it has answered once."""
+        if self._works:
+            return None
+        try:
+            if self._library is None:
                 import uiautomation
-            except ImportError as error:
-                return Unavailability(
-                    f"UI Automation cannot be loaded: {error}", "Install the package uiautomation"
-                )
-            self._library = uiautomation
+
+                self._library = uiautomation
+            self._enter_com()
+            self._library.GetRootControl()
+        except ImportError as error:
+            return Unavailability(
+                f"UI Automation cannot be loaded: {error}", "Install the package uiautomation"
+            )
+        except Exception as error:  # noqa: BLE001 — the library lets through what COM and comtypes raise
+            return Unavailability(
+                f"UI Automation cannot be used: {type(error).__name__}: {error}",
+                "Start the device client in the session of a user who is logged in at the screen",
+            )
+        self._works = True
         return None
+
+    def _enter_com(self) -> None:
+        """Initialize COM in this thread, once; it is uninitialized when the thread ends."""
+        if not hasattr(self._com, "set_up"):
+            self._com.set_up = self._library.UIAutomationInitializerInThread()
 
     @property
     def _auto(self) -> Any:
         if lack := self.lack("controls"):
             raise lack.error()
-        if not hasattr(self._com, "set_up"):
-            # Each thread that uses COM must initialize it, and uninitialize it when the thread ends.
-            self._com.set_up = self._library.UIAutomationInitializerInThread()
+        self._enter_com()
         return self._library
 
     @property

@@ -30,16 +30,18 @@ _LABELS = {"security.selinux", "security.SMACK64"}
 _LISTS = {_ACL, "system.nfs4_acl"}
 
 
-def keep_owner(descriptor: int, before: os.stat_result) -> bool:
-    """Give the new file the old owner and group, as far as this user may; False if the group differs."""
-    now = os.fstat(descriptor)
-    if (now.st_uid, now.st_gid) == (before.st_uid, before.st_gid):
-        return True
-    for owner in (before.st_uid, -1):
-        with contextlib.suppress(OSError):
-            os.fchown(descriptor, owner, before.st_gid)
+if sys.platform != "win32":
+
+    def keep_owner(descriptor: int, before: os.stat_result) -> bool:
+        """Give the new file the old owner and group, as far as this user may; False if the group differs."""
+        now = os.fstat(descriptor)
+        if (now.st_uid, now.st_gid) == (before.st_uid, before.st_gid):
             return True
-    return now.st_gid == before.st_gid
+        for owner in (before.st_uid, -1):
+            with contextlib.suppress(OSError):
+                os.fchown(descriptor, owner, before.st_gid)
+                return True
+        return now.st_gid == before.st_gid
 
 
 if sys.platform == "linux":
@@ -303,7 +305,7 @@ def _put(
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(data)
-            if before is not None and hasattr(os, "fchmod"):
+            if before is not None and sys.platform != "win32":
                 # The entry may come from a client version that kept more bits of the mode.
                 wanted = (before.st_mode if mode is None else mode) & _PERMISSIONS
                 _keep_all_but_content(folder, file.fileno(), before, wanted)
@@ -320,17 +322,19 @@ def _put(
         raise
 
 
-def _keep_all_but_content(folder: DirHandle, descriptor: int, before: os.stat_result, mode: int) -> None:
-    if not keep_owner(descriptor, before):
-        # The group differs: its members get only what the permissions give to others.
-        mode &= ~0o070 | (mode & 0o007) << 3
-    old, _ = folder.open_file()
-    try:
-        keep_attributes(old, descriptor)
-    finally:
-        os.close(old)
-    if os.fstat(descriptor).st_mode & 0o7777 != mode:
-        os.fchmod(descriptor, mode)
+if sys.platform != "win32":
+
+    def _keep_all_but_content(folder: DirHandle, descriptor: int, before: os.stat_result, mode: int) -> None:
+        if not keep_owner(descriptor, before):
+            # The group differs: its members get only what the permissions give to others.
+            mode &= ~0o070 | (mode & 0o007) << 3
+        old, _ = folder.open_file()
+        try:
+            keep_attributes(old, descriptor)
+        finally:
+            os.close(old)
+        if os.fstat(descriptor).st_mode & 0o7777 != mode:
+            os.fchmod(descriptor, mode)
 
 
 def _unchanged(folder: DirHandle, before: os.stat_result | None) -> None:

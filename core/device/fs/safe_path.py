@@ -23,6 +23,7 @@ HAS_FOLDER_DESCRIPTORS = {os.open, os.stat, os.rename, os.link, os.unlink} <= os
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
+_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
 # With O_PATH a folder can be traversed without the right to list it.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY)
@@ -83,7 +84,7 @@ class SafePath:
                 raise _not_opened(self.path, error) from error
 
     def _open_folder(self, parent: Path, to_list: bool = False) -> int:
-        flags = _FOLDER | _NO_FOLLOW | os.O_CLOEXEC
+        flags = _FOLDER | _NO_FOLLOW | _CLOSE_ON_EXEC
         descriptor = -1
         try:
             if not parent.is_relative_to(self.root):
@@ -143,7 +144,7 @@ class DirHandle:
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
         """Open `name` in this folder, without following a symlink or waiting for a FIFO's other end."""
-        more = _NO_FOLLOW | _NO_WAIT | _BINARY | getattr(os, "O_CLOEXEC", 0)
+        more = _NO_FOLLOW | _NO_WAIT | _BINARY | _CLOSE_ON_EXEC
         return os.open(self._at(name), flags | more, mode, dir_fd=self.descriptor)
 
     def stat(self, name: str) -> os.stat_result | None:

@@ -106,16 +106,16 @@ def _check(server: ServerConfig, environment: dict[str, str]) -> None:
     """
     if server.cwd is not None and not os.path.isdir(server.cwd):
         raise NotADirectoryError(errno.ENOTDIR, "its cwd is not a folder", server.cwd)
-    if sys.platform != "linux":
-        return
-    if os.sep in server.command:
-        path = os.path.join(server.cwd or "", server.command)
-        if not os.path.exists(path):
+    # Elsewhere the system itself says what is wrong with a program.
+    if sys.platform == "linux":
+        if os.sep in server.command:
+            path = os.path.join(server.cwd or "", server.command)
+            if not os.path.exists(path):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), server.command)
+            if os.path.isdir(path) or not os.access(path, os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), server.command)
+        elif shutil.which(server.command, path=environment.get("PATH")) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), server.command)
-        if os.path.isdir(path) or not os.access(path, os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), server.command)
-    elif shutil.which(server.command, path=environment.get("PATH")) is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), server.command)
 
 
 class _Pipes:

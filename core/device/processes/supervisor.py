@@ -30,6 +30,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+assert sys.platform == "linux"
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _MOST_MESSAGE = 4096

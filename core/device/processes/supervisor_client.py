@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 from core.errors import DeviceError, ErrorCode
 from core.text import sentences
 
+assert sys.platform == "linux"
+
 SCRIPT = Path(__file__).with_name("supervisor.py")
 _MOST_MESSAGE = 4096
 _CLOSE_S = 7.0
@@ -233,7 +235,7 @@ def _is_closed(link: socket.socket) -> bool:
 
 def _wake(pid: int) -> None:
     """Continue a supervising process that a command may have stopped (SIGSTOP)."""
-    if pid and sys.platform != "win32":
+    if pid:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGCONT)
 
@@ -253,8 +255,6 @@ def _fail(future: asyncio.Future[Any], error: DeviceError) -> None:
 @contextlib.contextmanager
 def _in_memory(request: dict[str, object]) -> Iterator[int]:
     """The request in an unnamed memory file, since a command may be longer than a packet."""
-    if sys.platform != "linux":
-        raise DeviceError("The supervisor is for Linux.", ErrorCode.TOOL_FAILED)
     descriptor = os.memfd_create("request")
     try:
         data = json.dumps(request).encode("ascii")

@@ -23,16 +23,15 @@ import platformdirs
 
 from core.device.private_places import SCRATCH_FOLDERS, is_below, outermost
 from core.device.sandbox import cgroup, sandbox_init, seccomp
+from core.device.sandbox.interface import Missing, clean_environment
 from core.device.sandbox.sight import Sight
 
+assert sys.platform == "linux"
+
 _INNER = Path(sandbox_init.__file__)
-_APT = _INNER.with_name("apt.conf")
 # Imported as a module, so that it is not compiled again for each command.
 _START = f"import sys; sys.path.insert(0, {str(_INNER.parent)!r}); import sandbox_init; sandbox_init.run()"
 _SELF_TEST_S = 10.0
-# Programs need these variables to find their files; any other may contain a secret or lead to a daemon.
-_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "COLUMNS")
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Reading a kernel trace removes it from the tracer's buffer; reading a debugfs file may have side effects.
 _KERNELS_OWN = ("/sys/kernel/debug", "/sys/kernel/tracing")
 # NixOS has every program of its PATH below /run.
@@ -74,14 +73,6 @@ for path in sys.argv[2:]:
     tried(f"read {path}, which is closed", lambda: looked(path))
 print("done")
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Why this machine has no sandbox, and how an operator can fix that."""
-
-    reason: str
-    how_to_fix: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +212,6 @@ class Start:
     @contextlib.contextmanager
     def files(self) -> Iterator[Files]:
         """The in-memory files that the command line inherits, each positioned at its beginning."""
-        if sys.platform != "linux":
-            raise OSError("memfd_create is Linux's")
         with contextlib.ExitStack() as made:
             descriptors = []
             for name, content in (("rules", seccomp.filter_program()), ("report", b""), ("plan", self.plan)):
@@ -311,13 +300,6 @@ def hidden_folders() -> list[str]:
     wanted += [os.environ.get("QUARTERDECK_HOME", "")]
     wanted += [platformdirs.user_data_dir("quarterdeck", appauthor=False)]
     return sorted({resolved(path) for path in wanted if path and os.path.isdir(path)})
-
-
-def clean_environment() -> dict[str, str]:
-    """The environment of the command: selected variables of the device client's, and fixed ones."""
-    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
-    return {"PATH": _PATH, **kept, "TERM": "dumb", "TMPDIR": "/tmp", "APT_CONFIG": str(_APT)}
 
 
 @lru_cache(maxsize=4)

@@ -9,9 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+
+assert sys.platform == "linux"
 
 _MOUNTED = Path("/sys/fs/cgroup")
 

@@ -19,6 +19,8 @@ import struct
 import sys
 import time
 
+assert sys.platform == "linux"
+
 # Importing `typing` would take as long as all other imports together.
 TYPE_CHECKING = False
 if TYPE_CHECKING:

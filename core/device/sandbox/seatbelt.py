@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from functools import lru_cache
 
-from core.device.sandbox.bubblewrap import Missing, clean_environment
+from core.device.sandbox.interface import Missing, clean_environment
 
 # Mach services are daemons that could do what the command may not, so their lookup is denied.
 PROFILE = """(version 1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.device.fs.safe_path import SafePath
-from core.device.processes.child_process import POLITE_S, CompletedProcess
+from core.device.processes.job import POLITE_S, CompletedProcess
 from core.device.tool import (
     Contract,
     FailedWithResult,
@@ -218,8 +218,8 @@ def ended_in_time(answer: dict[str, Any], finished: CompletedProcess, limit: Tim
 
 def common(finished: CompletedProcess) -> dict[str, Any]:
     return {
-        "stdout": finished.stdout.decode("utf-8", "replace"),
-        "stderr": finished.stderr.decode("utf-8", "replace"),
+        "stdout": finished.output_text(),
+        "stderr": finished.error_text(),
         "exit_code": TIMED_OUT if finished.exit_code is None else finished.exit_code,
         "execution_time": round(finished.seconds, 4),
     }

@@ -31,8 +31,8 @@ _SHAPES: dict[str, dict[str, Any]] = {
         "free_bytes": _BYTES,
         "available_bytes": _BYTES,
         "use_percent": _PERCENT,
-        "swap_total_bytes": _BYTES,
-        "swap_used_bytes": _BYTES,
+        "swap_total_bytes": nullable(_BYTES),
+        "swap_used_bytes": nullable(_BYTES),
     },
     "disk": {
         "filesystems": {
@@ -56,12 +56,14 @@ _SHAPES: dict[str, dict[str, Any]] = {
         "threads": whole_number("Hardware threads."),
         "architecture": _NAME,
         "use_percent": number("Percent, over the last seconds."),
-        "load_average": {
-            "type": "array",
-            "items": number("Over 1, 5 and 15 minutes."),
-            "minItems": 3,
-            "maxItems": 3,
-        },
+        "load_average": nullable(
+            {
+                "type": "array",
+                "items": number("Over 1, 5 and 15 minutes."),
+                "minItems": 3,
+                "maxItems": 3,
+            }
+        ),
     },
     "network": {
         "hostname": _NAME,

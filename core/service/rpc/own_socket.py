@@ -1,4 +1,4 @@
-"""Checks that a home's control socket is this user's, before anything is sent to it.
+"""Checks that a home's control socket is this user's, before anything is sent to it. Not for Windows.
 
 They need no library: `core.service.rpc.transport` connects by them for the program, and
 `core.completion.service_calls` for a shell that completes a word.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import socket
 import stat
@@ -19,17 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from core.home_folder import FOLDERS_BY_NUMBER, LONGEST_ADDRESS
+from core.service.rpc.own_file import NotOwn, check_owner
 
-HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
+assert sys.platform != "win32"
+
 _UCRED = struct.Struct("3i")  # pid, uid, gid
 _XUCRED = struct.Struct("2I")  # version, uid; more follows
 # Flags for a descriptor that is only inspected; with O_PATH also for a folder that this user cannot read.
 _LOOK: int = getattr(os, "O_PATH", os.O_RDONLY)
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-
-
-class NotOwn(Exception):
-    """A folder, a socket or a listening process is not this user's, or is no such thing at all."""
 
 
 def peer_uid(sock: Any) -> int | None:
@@ -39,10 +36,11 @@ def peer_uid(sock: Any) -> int | None:
     """
     if sys.platform == "darwin":
         return int(_XUCRED.unpack_from(sock.getsockopt(0, 1, 128))[1])  # SOL_LOCAL, LOCAL_PEERCRED
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return None
-    return int(_UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, option, _UCRED.size))[1])
+    else:
+        option = getattr(socket, "SO_PEERCRED", None)
+        if option is None:
+            return None
+        return int(_UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, option, _UCRED.size))[1])
 
 
 @contextlib.contextmanager
@@ -107,24 +105,6 @@ def address_in(folder: int, path: Path) -> str:
     return str(path)
 
 
-def port_and_token(file: Path) -> tuple[int, str]:
-    """The loopback port of a service and the token that it wants, from a file that must be this user's.
-
-    Raises:
-        NotOwn: the file belongs to another user.
-        OSError: the file cannot be read, or has no port.
-    """
-    with file.open(encoding="utf-8") as opened:
-        if hasattr(os, "getuid"):
-            check_owner(os.fstat(opened.fileno()), file)
-        text = opened.read()
-    try:
-        where = json.loads(text)
-        return int(where["port"]), str(where["token"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise OSError(f"{file} cannot be used: {error}") from error
-
-
 def check_private(seen: os.stat_result, folder: Path) -> None:
     """Check that a folder is this user's, and that no other user may write in it."""
     check_owner(seen, folder)
@@ -133,9 +113,3 @@ def check_private(seen: os.stat_result, folder: Path) -> None:
             f"Other users may write in {folder} (mode {stat.S_IMODE(seen.st_mode):o}), so that the socket in "
             "it may be theirs; nothing was sent."
         )
-
-
-def check_owner(seen: os.stat_result, path: Path) -> None:
-    """Check that a file or folder is this user's."""
-    if seen.st_uid != os.getuid():
-        raise NotOwn(f"{path} belongs to user {seen.st_uid}, not to you (user {os.getuid()}).")

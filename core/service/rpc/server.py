@@ -24,7 +24,7 @@ from core.service.api.interface import Console, api_methods
 from core.service.api.version import API_VERSION
 from core.service.event_hub import Pending
 from core.service.rpc import protocol
-from core.service.rpc.transport import Endpoint, peer_uid
+from core.service.rpc.transport import HAS_UNIX_SOCKETS, Endpoint, peer_user
 from core.tasks import TaskGroupOwner
 from core.user import user_name
 
@@ -62,7 +62,7 @@ class ControlServer:
     """
 
     def __init__(
-        self, host: Host, home: Home, unix: bool | None = None, stuck_after: float = STUCK_AFTER
+        self, host: Host, home: Home, unix: bool = HAS_UNIX_SOCKETS, stuck_after: float = STUCK_AFTER
     ) -> None:
         self._host = host
         self._home = home
@@ -159,7 +159,7 @@ async def _greet(
     try:
         async with asyncio.timeout(HELLO_WITHIN):
             hello = protocol.read_hello(await connection.recv())
-            actor = hello.known_as(user_name(peer_uid(connection.transport.get_extra_info("socket"))))
+            actor = hello.known_as(user_name(peer_user(connection)))
             console = host.agent_console(actor, hello.token, end) if hello.is_agent else host.console(actor)
             welcome = protocol.Welcome(api_version=API_VERSION, version=__version__, pid=os.getpid())
             await connection.send(protocol.encode({"welcome": welcome.model_dump()}), text=True)

@@ -16,6 +16,7 @@ import hmac
 import json
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -30,19 +31,15 @@ from core import home_folder
 from core.errors import ErrorCode, ServiceError
 from core.files import write_atomic
 from core.home import Home
-from core.service.rpc.own_socket import (
-    HAS_UNIX_SOCKETS,
-    NotOwn,
-    address_in,
-    check_owner,
-    check_peer,
-    checked_address,
-    opened_folder,
-    peer_uid,
-    port_and_token,
-)
+from core.service.rpc.own_file import NotOwn, check_owner, port_and_token
 from core.text import sentences
 from core.tokens import new_token
+from core.user import user_id
+
+if sys.platform != "win32":
+    from core.service.rpc.own_socket import address_in, check_peer, checked_address, opened_folder, peer_uid
+
+HAS_UNIX_SOCKETS = sys.platform != "win32"
 
 
 def port_file(home: Home) -> Path:
@@ -59,7 +56,7 @@ def own_folder(home: Home) -> None:
     folder = home.socket.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if HAS_UNIX_SOCKETS:
+        if sys.platform != "win32":
             with _unsafe_if_not_own(), opened_folder(folder, os.O_RDONLY) as handle:
                 seen = os.fstat(handle)
                 check_owner(seen, folder)
@@ -79,36 +76,39 @@ class Endpoint:
     token: str | None = None
 
     @classmethod
-    def open(cls, home: Home, unix: bool | None = None) -> Endpoint:
+    def open(cls, home: Home, unix: bool = HAS_UNIX_SOCKETS) -> Endpoint:
         """Listen. The caller holds the home's lock, so that any socket file already present is stale.
 
         Raises:
             ServiceError: the folder of the socket is not this user's (`home_unsafe`), or the socket cannot be
                 made (`service_unavailable`).
         """
-        unix = HAS_UNIX_SOCKETS if unix is None else unix
         own_folder(home)
         try:
             # A killed service may have left a port file or a socket file.
             port_file(home).unlink(missing_ok=True)
-            return cls._open_unix(home.socket) if unix else cls._open_port(port_file(home))
+            if unix and sys.platform != "win32":
+                return cls._open_unix(home.socket)
+            return cls._open_port(port_file(home))
         except OSError as error:
             raise ServiceError(sentences(f"The control socket cannot be made: {error}")) from error
 
-    @classmethod
-    def _open_unix(cls, path: Path) -> Endpoint:
-        path.unlink(missing_ok=True)
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        before = os.umask(0o177)
-        try:
-            with _unsafe_if_not_own(), opened_folder(path.parent) as folder:
-                sock.bind(address_in(folder, path))
-        except BaseException:
-            sock.close()
-            raise
-        finally:
-            os.umask(before)
-        return cls(sock, path, path.lstat().st_ino)
+    if sys.platform != "win32":
+
+        @classmethod
+        def _open_unix(cls, path: Path) -> Endpoint:
+            path.unlink(missing_ok=True)
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            before = os.umask(0o177)
+            try:
+                with _unsafe_if_not_own(), opened_folder(path.parent) as folder:
+                    sock.bind(address_in(folder, path))
+            except BaseException:
+                sock.close()
+                raise
+            finally:
+                os.umask(before)
+            return cls(sock, path, path.lstat().st_ino)
 
     @classmethod
     def _open_port(cls, path: Path) -> Endpoint:
@@ -130,13 +130,21 @@ class Endpoint:
         if "Origin" in request.headers:
             return connection.respond(HTTPStatus.FORBIDDEN, "Browsers may not talk to this service.\n")
         if self.token is None:
-            peer = peer_uid(connection.transport.get_extra_info("socket"))
-            if peer is not None and peer != os.getuid():
+            peer = peer_user(connection)
+            if peer is not None and peer != user_id():
                 return connection.respond(HTTPStatus.FORBIDDEN, "This home belongs to another user.\n")
         else:
             shown = request.headers.get("Authorization", "")
             if not hmac.compare_digest(shown.encode(), f"Bearer {self.token}".encode()):
                 return connection.respond(HTTPStatus.UNAUTHORIZED, "The token is missing or wrong.\n")
+        return None
+
+
+def peer_user(connection: ServerConnection) -> int | None:
+    """The user ID of a client; None if the platform does not report it."""
+    if sys.platform != "win32":
+        return peer_uid(connection.transport.get_extra_info("socket"))
+    else:
         return None
 
 
@@ -158,7 +166,7 @@ async def dial(home: Home, timeout: float, max_size: int) -> ClientConnection:
         "proxy": None,
         "user_agent_header": None,
     }
-    if HAS_UNIX_SOCKETS and not port_file(home).exists():
+    if sys.platform != "win32" and not port_file(home).exists():
         with _unsafe_if_not_own():
             sock = await _dial_unix(home.socket)
         try:
@@ -172,23 +180,25 @@ async def dial(home: Home, timeout: float, max_size: int) -> ClientConnection:
     return await connect(f"ws://127.0.0.1:{port}/", additional_headers=headers, **options)
 
 
-async def _dial_unix(path: Path) -> socket.socket:
-    """Connect to a Unix socket of this user's, without sending anything.
+if sys.platform != "win32":
 
-    Raises:
-        NotOwn: folder, socket or listening process is not this user's.
-        OSError: there is no socket, or nothing listens.
-    """
-    with checked_address(path) as address:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.setblocking(False)
-            await asyncio.get_running_loop().sock_connect(sock, address)
-            check_peer(peer_uid(sock), path)
-        except BaseException:
-            sock.close()
-            raise
-    return sock
+    async def _dial_unix(path: Path) -> socket.socket:
+        """Connect to a Unix socket of this user's, without sending anything.
+
+        Raises:
+            NotOwn: folder, socket or listening process is not this user's.
+            OSError: there is no socket, or nothing listens.
+        """
+        with checked_address(path) as address:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(sock, address)
+                check_peer(peer_uid(sock), path)
+            except BaseException:
+                sock.close()
+                raise
+        return sock
 
 
 @contextlib.contextmanager
@@ -198,6 +208,3 @@ def _unsafe_if_not_own() -> Iterator[None]:
         yield
     except NotOwn as error:
         raise ServiceError(str(error), ErrorCode.HOME_UNSAFE) from error
-
-
-__all__ = ["HAS_UNIX_SOCKETS", "ClientConnection", "Endpoint", "dial", "own_folder", "peer_uid", "port_file"]

@@ -23,6 +23,16 @@ def test_without_a_file_the_roots_are_home_and_the_temporary_folder() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="HOME is POSIX's")
+def test_a_temporary_folder_in_the_home_is_no_root_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So it is on Windows, where the home is named once."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "AppData" / "Local" / "Temp"))
+    assert load_config(None).roots == (tmp_path.resolve(),)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="HOME is POSIX's")
 @pytest.mark.parametrize("home", ["", "/", "relative"])
 def test_the_whole_disk_is_no_root_because_there_is_no_home(
     monkeypatch: pytest.MonkeyPatch, home: str

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import pytest
 
 from core.device import DeviceConfig
 from core.device.fs import file_ops
-from core.device.guard import Guard
+from core.device.guard import Guard, names_stream
 from core.errors import BadInput
 
 
@@ -34,6 +34,25 @@ def test_a_fifo_that_is_not_read_is_not_opened_either(root: Path) -> None:
     os.close(os.open(root / "fifo", os.O_RDONLY | os.O_NONBLOCK))
     waiting.join()
     assert was_waiting
+
+
+@pytest.mark.parametrize(
+    ("path", "is_stream"),
+    [
+        (r"C:\x.txt:stream", True),
+        (r"C:\state\token::$DATA", True),
+        (r"C:\state:$I30:$INDEX_ALLOCATION\token", True),
+        (r"\\?\C:\x.txt:stream", True),
+        (r"\\server\share\x:y", True),
+        (r"C:\x.txt", False),
+        ("C:/a/b", False),
+        ("C:\\", False),
+        (r"\\?\C:\x.txt", False),
+        (r"\\server\share\x", False),
+    ],
+)
+def test_a_stream_of_a_file_is_known_by_its_colon(path: str, is_stream: bool) -> None:
+    assert names_stream(PureWindowsPath(path)) is is_stream
 
 
 def test_a_closed_folder_is_closed_by_whatever_other_name_it_is_reached(root: Path) -> None:

@@ -13,8 +13,10 @@ import psutil
 import pytest
 
 from core.device.processes import piped_process
-from core.device.processes.piped_process import PipedProcess, start_supervised, start_unsupervised
+from core.device.processes.piped_process import PipedProcess
+from core.device.processes.supervised import start_supervised
 from core.device.processes.supervisor_client import SupervisorClient
+from core.device.processes.unsupervised import start_unsupervised
 from tests.fakes.ended import all_ended
 from tests.fakes.patience import PATIENCE_S
 

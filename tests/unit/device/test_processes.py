@@ -366,3 +366,54 @@ def test_a_program_that_is_only_called_as_the_supervisor_is_not_protected(tmp_pa
     script.write_text("input()")
     with subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE) as program:
         assert program.pid not in applications.protected()
+
+
+class Refusing:
+    """The system's side of a process, which refuses one fact by an error that is none of psutil's."""
+
+    def __init__(self, real: Any, fact: str) -> None:
+        self._real = real
+        self._fact = fact
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._fact:
+            raise OSError(22, "[WinError 87] The parameter is incorrect")
+        return getattr(self._real, name)
+
+
+def odd_process(fact: str) -> psutil.Process:
+    """This process, one of whose facts is refused."""
+    odd = psutil.Process()
+    odd._proc = Refusing(odd._proc, fact)
+    return odd
+
+
+@pytest.mark.parametrize("fact", ["cpu_times", "status", "ppid", "memory_info"])
+async def test_a_process_that_cannot_be_read_does_not_spoil_the_list(
+    router: Router, monkeypatch: pytest.MonkeyPatch, fact: str
+) -> None:
+    odd, whole = odd_process(fact), psutil.Process(os.getppid())
+    monkeypatch.setattr(psutil, "process_iter", lambda: iter([odd, whole]))
+    result = await call(router, "list_processes")
+    assert [row["pid"] for row in result.result["processes"]] == [whole.pid]
+
+
+@pytest.mark.parametrize(
+    ("fact", "field", "value"), [("cmdline", "command_line", ""), ("uids", "user", None)]
+)
+async def test_what_alone_is_refused_of_a_process_is_left_out(
+    router: Router, monkeypatch: pytest.MonkeyPatch, fact: str, field: str, value: str | None
+) -> None:
+    odd = odd_process(fact)
+    monkeypatch.setattr(psutil, "process_iter", lambda: iter([odd]))
+    [row] = (await call(router, "list_processes")).result["processes"]
+    assert (row["pid"], row[field]) == (os.getpid(), value)
+
+
+@pytest.mark.parametrize("fact", ["name", "status", "exe", "ppid"])
+def test_a_process_that_cannot_be_read_is_not_in_the_way_of_closing_another(
+    monkeypatch: pytest.MonkeyPatch, stubborn: psutil.Process, fact: str
+) -> None:
+    odd = odd_process(fact)
+    monkeypatch.setattr(psutil, "process_iter", lambda: iter([odd, stubborn]))
+    assert [one.pid for one in applications.programs(stubborn.name())] == [stubborn.pid]

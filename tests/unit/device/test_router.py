@@ -161,6 +161,25 @@ async def test_both_tools_name_disks_and_their_controllers_and_sys_info_writes_s
     assert all(row["sent"].endswith("B") and "sent_bytes" not in row for row in interfaces)
 
 
+async def test_facts_that_windows_cannot_tell_without_performance_counters_are_null(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disabled() -> None:
+        raise RuntimeError("PdhAddEnglishCounterW failed. Performance counters may be disabled.")
+
+    monkeypatch.setattr(system_info, "_IS_LINUX", False)
+    for name in ("swap_memory", "getloadavg"):
+        monkeypatch.setattr(psutil, name, disabled)
+    schemas = {tool.tool_name: tool.output_schema for tool in router.tools()}
+    memory = (await router.run(look("get_system_info", info_type="memory"), 10)).result
+    cpu = (await router.run(look("get_system_info", info_type="cpu"), 10)).result
+    for facts in (memory, cpu):
+        jsonschema.validate(facts, schemas["get_system_info"])
+    assert (memory["swap_total_bytes"], memory["swap_used_bytes"], cpu["load_average"]) == (None, None, None)
+    assert memory["total_bytes"] == psutil.virtual_memory().total
+    assert cpu["threads"] == psutil.cpu_count()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_a_machine_that_says_odd_things_is_described_all_the_same(
     router: Router, monkeypatch: pytest.MonkeyPatch

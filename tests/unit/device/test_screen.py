@@ -183,6 +183,18 @@ async def test_a_picture_is_taken_where_nobody_knows_the_windows(
     assert (picture_of(result).size, result.result["windows"]) == ((640, 480), [])
 
 
+async def test_a_picture_is_taken_where_the_desktop_fails_in_a_way_of_its_own(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails() -> Any:
+        raise AttributeError("module 'comtypes.gen.UIA' has no attribute 'IUIAutomation'")
+
+    for name in ("windows", "layers"):
+        monkeypatch.setattr(router._context.desktop, name, fails)
+    result = await shot(router)
+    assert (picture_of(result).size, result.result["windows"]) == ((640, 480), [])
+
+
 async def test_a_window_whose_program_tells_nothing_is_named_as_not_searched(
     router: Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:

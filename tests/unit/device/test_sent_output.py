@@ -10,7 +10,7 @@ import pytest
 
 from core.aip.extensions import MOST_SPANS, Progress
 from core.aip.messages import Result, ResultStatus
-from core.device.processes.child_process import OutputReporter
+from core.device.processes.job import OutputReporter
 from core.device.progress_sender import CallProgress
 from core.device.sent_output import SentOutput, without_sent_output
 from core.tasks import TaskGroupOwner

@@ -17,8 +17,8 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
 from core.device.guard import Guard
-from core.device.processes import child_process
-from core.device.processes.child_process import OutputBudget
+from core.device.processes import child_process, windows
+from core.device.processes.job import OutputBudget
 from core.errors import BadInput
 from core.tasks import TaskGroupOwner
 from tests.fakes.ended import all_ended
@@ -266,12 +266,25 @@ async def test_a_shell_inherits_no_open_file_of_the_device(router: Router) -> No
 async def test_the_windows_way_bounds_output_and_kills_the_tree_too(tmp_path: Path) -> None:
     """It runs here as well, on the same asyncio pipes; Windows itself has not seen it yet."""
     budget = OutputBudget(1000)
-    ended = await child_process.run_windows("head -c 5000 /dev/zero; exit 3", tmp_path, 10, budget)
+    ended = await windows.run_windows("head -c 5000 /dev/zero; exit 3", tmp_path, 10, budget)
     assert (len(ended.stdout), ended.exit_code, ended.truncated) == (1000, 3, True)
     line = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
-    late = await child_process.run_windows(line, tmp_path, 0.5, OutputBudget(1000))
+    late = await windows.run_windows(line, tmp_path, 0.5, OutputBudget(1000))
     assert late.exit_code is None
     await is_gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_windows_output_is_read_in_the_code_page_in_which_it_is_written(tmp_path: Path) -> None:
+    told: list[str] = []
+    # As cmd.exe writes it under the code page 850, the second half of a line in another piece than the first.
+    line = r"printf 'h\204l'; sleep 0.05; printf 'lo \201\n'; printf '\341' >&2"
+
+    def report(text: str = "", **more: Any) -> None:
+        told.append(text)
+
+    ended = await windows.run_windows(line, tmp_path, 10, OutputBudget(1000), report, encoding="cp850")
+    assert (ended.output_text(), ended.error_text()) == ("hällo ü\n", "ß")
+    assert sorted("".join(told)) == sorted("hällo ü\nß")
 
 
 async def test_output_is_told_while_the_command_runs_and_never_cut_inside_a_character(

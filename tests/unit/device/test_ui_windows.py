@@ -182,6 +182,31 @@ def desktop(machine: Machine) -> WindowsDesktop:
     return WindowsDesktop(machine, machine)
 
 
+def test_tools_are_offered_once_ui_automation_has_answered(
+    machine: Machine, desktop: WindowsDesktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its package also imports where there is no UI Automation, and then each call of it fails."""
+    asked = []
+
+    def fails() -> None:
+        asked.append("failed")
+        raise AttributeError("module 'comtypes.gen.UIA_wine_private' has no attribute 'IUIAutomation'")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine, "GetRootControl", fails)
+        for need in ("controls", "windows", "input"):
+            lack = desktop.lack(need)  # type: ignore[arg-type]  # mypy widens the literal
+            assert lack is not None
+            assert "IUIAutomation" in lack.reason
+        # An error of its own kind for callers, which they expect.
+        with pytest.raises(DeviceError, match="IUIAutomation"):
+            desktop.look_windows()
+    assert desktop.lack("controls") is None
+    monkeypatch.setattr(machine, "GetRootControl", fails)
+    assert desktop.lack("controls") is None
+    assert asked == ["failed"] * 4
+
+
 async def test_the_tree_carries_roles_states_values_and_boxes_but_no_password(
     desktop: WindowsDesktop,
 ) -> None:

@@ -111,14 +111,17 @@ def listed_before(name: str) -> dict[str, Any]:
             "description": "How `content` is written: UTF-8 text, or base64 for anything else.",
         }
     elif name == "get_system_info":
-        [hardware] = [
-            one
-            for one in listed["output_schema"]["oneOf"]
-            if one["properties"]["info_type"] == {"const": "hardware"}
-        ]
+        shapes = {one["properties"]["info_type"]["const"]: one for one in listed["output_schema"]["oneOf"]}
         for fact in ("disks", "disk_controllers"):
-            del hardware["properties"][fact]
-            hardware["required"].remove(fact)
+            del shapes["hardware"]["properties"][fact]
+            shapes["hardware"]["required"].remove(fact)
+        for kind, fact in (
+            ("memory", "swap_total_bytes"),
+            ("memory", "swap_used_bytes"),
+            ("cpu", "load_average"),
+        ):
+            facts = shapes[kind]["properties"]
+            facts[fact] = not_null(facts[fact])
     elif name == "undo":
         listed["output_schema"]["properties"]["undone"] = {
             "enum": ["write_file"],
@@ -140,6 +143,11 @@ def listed_before(name: str) -> dict[str, Any]:
     elif name != "restore_file":
         del properties["app_root_name"]
     return listed
+
+
+def not_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema that `nullable` was given."""
+    return {**schema, "type": schema["type"][0]}
 
 
 def digest(listed: dict[str, Any]) -> str:

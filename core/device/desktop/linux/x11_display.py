@@ -13,6 +13,8 @@ from core.device.desktop.thread_worker import bounded
 from core.x_server import connect, is_xwayland
 
 CONNECT_S = 2.0
+# Not by its name: types are checked for Windows too, which has no such sockets.
+_AF_UNIX: int = getattr(socket, "AF_UNIX", 0)
 # What the library raises where the display is gone or cannot be opened.
 LOST = (
     xerror.ConnectionClosedError,
@@ -52,7 +54,7 @@ def open_display() -> Any:
 def _try_unix(path: str) -> None:
     # Servers listen on the path, the abstract name, or both.
     for address in (path, f"\0{path}"):
-        with socket.socket(socket.AF_UNIX) as line:
+        with socket.socket(_AF_UNIX) as line:
             line.settimeout(CONNECT_S)
             try:
                 line.connect(address)
