@@ -5,7 +5,6 @@ They work over the console API, with an operator key that is unlocked at this te
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,7 +24,7 @@ from core.approvals.operator_keys import (
 )
 from core.cli.answer import Answer
 from core.cli.asking import card_of, of_words
-from core.cli.base import EVERYWHERE, command_set, examples, finish, in_session
+from core.cli.base import EVERYWHERE, command_set, examples, finish, in_session, run_work
 from core.cli.group_card import Verdict, alike, answer_all, fates_table, note_group, problem_of
 from core.cli.output import (
     Block,
@@ -520,7 +519,7 @@ def operators_passphrase(
     file, as in a backup, still opens with the old passphrase.
     """
     home: Home = context.obj.home
-    finish(context, asyncio.run(passphrase_changed(home, name, passphrase_file, new_passphrase_file)))
+    finish(context, run_work(passphrase_changed(home, name, passphrase_file, new_passphrase_file)))
 
 
 async def passphrase_changed(home: Home, name: str, old_file: Path | None, new_file: Path | None) -> Answer:

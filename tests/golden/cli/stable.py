@@ -35,6 +35,7 @@ _SENTENCES = (
     (re.compile(r"\bin \d+(\.\d+)? ms\b"), "in 0 ms"),
     (re.compile(r"\b([Pp]rocess|kill) \d+\b"), r"\1 PID"),
     (re.compile(r"(?<=…)[0-9a-f]{4}\b"), "0000"),
+    (re.compile(r"(?<=\(SHA-256 )[0-9a-f]{16}(?=…)"), "0" * 16),
     # Of a card that is shown before it is signed: its facts are lines already.
     (re.compile(r"(?m)^((?:\x1b\[2m)?Code +(?:\x1b\[0m)? +)[0-9a-f]{4} [0-9a-f]{4}$"), r"\g<1>0000 0000"),
     (re.compile(r"(?m)^((?:\x1b\[2m)?Expires in *(?:\x1b\[0m)? +)\d.*$"), r"\g<1>SPAN"),
