@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: run test test-slow test-all test-apps check format lint types boundary bench tour setup clean lock
+.PHONY: run test test-slow test-all test-apps test-wine check format lint types boundary bench tour setup clean lock
 
 run: $(VENV)/ready
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then exec $(BIN)/python -m app; else $(MAKE) --no-print-directory tour; fi
@@ -31,6 +31,12 @@ test-slow: $(VENV)/ready
 # Real programs on a display of the tests' own; each file of tests has its worker's session to itself.
 test-apps: $(VENV)/ready
 	$(BIN)/python -m pytest tests/apps -n 2 --dist loadfile -rs
+
+# The client, service and command line as a Python for Windows runs them under Wine, where both are there:
+# tests/wine/windows_python.sh makes the latter. No part of `make check`: it takes a gigabyte and says nothing of
+# Windows itself.
+test-wine: $(VENV)/ready
+	$(BIN)/python -m pytest tests/wine -rs
 
 test-all: test test-slow test-apps
 
