@@ -215,7 +215,7 @@ def load_or_create_journal_key(path: Path) -> Ed25519PrivateKey:
             data = _private_pem(Ed25519PrivateKey.generate())
             # As durable as the checkpoints that it signs.
             write_atomic(path, data)
-        key = _key_from(path, data)
+        key = read_journal_key(path, data)
         if not public.exists():
             write_atomic(public, public_pem(key.public_key()), 0o644)
         elif load_public_key(public) != key.public_key():
@@ -260,7 +260,12 @@ def _private_pem(key: Ed25519PrivateKey) -> bytes:
     )
 
 
-def _key_from(path: Path, data: bytes) -> Ed25519PrivateKey:
+def read_journal_key(path: Path, data: bytes) -> Ed25519PrivateKey:
+    """The journal's signing key in the content of its file; `path` is for the error.
+
+    Raises:
+        JournalCorrupt: it is not an Ed25519 key in the exact form that it is written in.
+    """
     try:
         key = serialization.load_pem_private_key(data, password=None)
     except _NOT_A_KEY as error:

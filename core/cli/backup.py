@@ -12,7 +12,7 @@ import typer
 from core.approvals.operator_keys import SHORTEST_PASSPHRASE
 from core.cli.answer import Answer
 from core.cli.base import CommonOptions, command_set, end_on_signals, examples, finish, in_session, run_work
-from core.cli.output import Block, Prose, facts, lines, moment, size_words
+from core.cli.output import Block, Prose, facts, lines, moment, one_line, size_words
 from core.cli.progress_line import ProgressLine
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session, actor
@@ -24,9 +24,13 @@ from core.tasks import TaskGroupOwner
 from core.text import plural, sentences
 
 if TYPE_CHECKING:
+    from core.service.backup.description import Description
     from core.service.backup.restoring import Restored
 
 commands = command_set()
+
+# What of a backup's description only a program needs that decrypts it.
+_NOT_TOLD = {"salt", "kdf", "cipher", "sums"}
 
 PassphraseFile = Annotated[
     Path | None,
@@ -37,20 +41,38 @@ PassphraseFile = Annotated[
 
 
 @commands.command(
-    "backup", epilog=examples("backup /media/usb/desk.tar", "backup desk.tar --passphrase-file F --json")
+    "backup",
+    epilog=examples(
+        "backup /media/usb/desk.tar",
+        "backup desk.tar --passphrase-file F --json",
+        "backup --check /media/usb/desk.tar",
+    ),
 )
 def backup(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
     passphrase_file: PassphraseFile = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check that FILE, a backup, can be restored; make none.")
+    ] = False,
 ) -> None:
     """Write everything that this home needs to a new file, also while its service runs.
+
+    With --check the file is an earlier backup: it is checked as restore does it, each file and the journal,
+    and no home is made. It needs no service; exit code 8 when the journal in it does not verify.
 
     Keys, and what this computer's device keeps, are encrypted under a passphrase, without which the file
     cannot be restored. The journal with its pictures, the policy and the batches are not encrypted. A file
     that is there is never overwritten, and an interrupted backup leaves none.
     """
     path = _absolute(file)
+    if check:
+        description = run_work(_checked(path, passphrase_file))
+        told = description.model_dump(mode="json", exclude=_NOT_TOLD)
+        finish(
+            context,
+            Answer({"file": str(path), "ok": True, "backup": told}, _checked_words(path, description)),
+        )
     if os.path.lexists(path):
         raise BadInput(f"{path} is there already, and is not overwritten; choose another name.")
     key = run_work(_new_key(passphrase_file))
@@ -81,7 +103,7 @@ def restore(
     """
     given: CommonOptions = context.obj
     restored = run_work(_restored(given.home, _absolute(file), passphrase_file))
-    description = restored.description.model_dump(mode="json", exclude={"salt", "kdf", "cipher", "sums"})
+    description = restored.description.model_dump(mode="json", exclude=_NOT_TOLD)
     value = {"home": str(given.home.path), "seq": restored.entry, "backup": description}
     finish(context, Answer(value, _restored_words(given.home, restored)))
 
@@ -161,16 +183,47 @@ def _made_text(made: BackupMade) -> list[Block]:
     ]
 
 
+async def _checked(path: Path, passphrase_file: Path | None) -> Description:
+    end_on_signals()
+    # Imported here: a client starts without the core.
+    from core.service.backup.checking import check
+    from core.service.backup.progress import in_stoppable_thread
+    from core.service.backup.reading import BackupFile
+    from core.service.backup.sealing import key_of
+
+    line = ProgressLine("Check")
+    with BackupFile(path) as backup:
+        passphrase = await _passphrase(passphrase_file, "Passphrase of the backup: ")
+        try:
+            key = await asyncio.to_thread(key_of, passphrase, backup.description.salt)
+            return await in_stoppable_thread(lambda stop: check(backup, key, line.show_bytes, stop))
+        finally:
+            line.close()
+
+
+def _checked_words(path: Path, backup: Description) -> list[Block]:
+    when = backup.made_at[:19].replace("T", " ")
+    words = f"{one_line(path)} can be restored: each file is as it was backed up, and the journal verifies."
+    told = [
+        ("Made", f"{when} UTC, by version {backup.program}"),
+        ("Home", f"the one with the journal's key {backup.home_key[:16]}…"),
+        ("Files", f"{backup.files:,}"),
+        ("Journal", f"{backup.entries:,} entries"),
+    ]
+    return [words, facts(told)]
+
+
 async def _restored(home: Home, path: Path, passphrase_file: Path | None) -> Restored:
     end_on_signals()
     # Imported here: a client starts without the core.
     from core.service.backup import restoring
     from core.service.backup.progress import in_stoppable_thread
+    from core.service.backup.reading import BackupFile
     from core.service.backup.sealing import key_of
 
     restoring.check_unused(home)
     line = ProgressLine("Restore")
-    with restoring.BackupFile(path) as backup:
+    with BackupFile(path) as backup:
         passphrase = await _passphrase(passphrase_file, "Passphrase of the backup: ")
         try:
             key = await asyncio.to_thread(key_of, passphrase, backup.description.salt)

@@ -27,6 +27,7 @@ PARTS: Mapping[str, str] = {
     "batches": "batch_bench",
     "search": "search_bench",
     "journal": "journal_bench",
+    "backup": "backup_bench",
     "start": "start_bench",
     "window": "window_bench",
     "replay step": "replay_step_bench",

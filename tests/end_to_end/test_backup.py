@@ -161,6 +161,32 @@ def test_a_home_without_a_service_is_backed_up_too(home: Home, disk: Path, tmp_p
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
+def test_a_backup_is_checked_without_a_home_and_without_making_one(
+    home: Home, disk: Path, tmp_path: Path, passphrase: str
+):
+    assert run(home, "backup", str(disk / "desk.tar"), "--passphrase-file", passphrase).code == 0
+    nowhere = Home(tmp_path / "nowhere")
+    words = ("backup", "--check", str(disk / "desk.tar"), "--passphrase-file", passphrase)
+    good = run(nowhere, *words)
+    assert good.code == 0, good
+    assert "can be restored" in good.out
+    told = run(nowhere, *words, "--json").json
+    assert (told["ok"], told["backup"]["format"]) == (True, "quarterdeck.backup/1")
+    assert "salt" not in told["backup"]
+    data = bytearray((disk / "desk.tar").read_bytes())
+    data[len(data) // 2] ^= 1
+    (disk / "desk.tar").write_bytes(data)
+    bad = run(nowhere, *words, "--json")
+    assert bad.code == exit_codes.BAD_INPUT, bad
+    assert "was changed" in bad.json["error"]["message"]
+    (tmp_path / "other").write_text("another passphrase\n")
+    wrong = run(nowhere, *words[:3], "--passphrase-file", str(tmp_path / "other"))
+    assert "the passphrase is wrong" in wrong.err
+    assert run(nowhere, "backup", "--check", str(disk / "none.tar")).code == exit_codes.BAD_INPUT
+    assert not nowhere.path.exists()
+    assert os.listdir(disk) == ["desk.tar"]
+
+
 def test_no_private_key_of_a_home_at_work_is_in_the_file(home: Home, disk: Path, passphrase: str):
     with served(home):
         run(home, "operators", "add", "bert")

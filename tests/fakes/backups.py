@@ -19,7 +19,8 @@ from core.service.backup.archive import END, Member, header, padding
 from core.service.backup.description import DESCRIPTION, HOME, MAC, SECRETS, SUMS, Description, sum_line
 from core.service.backup.making import back_up
 from core.service.backup.models import BackupKey, BackupMade
-from core.service.backup.restoring import BackupFile, Restored, restore
+from core.service.backup.reading import BackupFile
+from core.service.backup.restoring import Restored, restore
 from core.service.backup.sealing import SealWriter
 
 # Derived of no passphrase, which takes half a second.

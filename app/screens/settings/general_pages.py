@@ -5,8 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 
 from app.screens.screen import Navigator
+from app.screens.settings.backup_bar import BackupBar
 from app.screens.settings.section import SettingsSection
 from app.screens.targets import OpenQuery
+from app.service_client import ConsoleLink
 from app.state import AppState
 from app.state import Link as LinkState
 from app.text import clock, milliseconds, one_line
@@ -102,13 +104,15 @@ class ThisComputer(SettingsSection):
 
 
 class About(SettingsSection):
-    """Version, service, home."""
+    """Version, service, home, and its backup."""
 
-    def __init__(self, state: AppState) -> None:
+    def __init__(self, state: AppState, link: ConsoleLink) -> None:
         super().__init__("About", "Quarterdeck, an operator console for device agents. MIT licence.")
         self._state = state
         self.facts = PropertyList(140, "About")
         self.column.addWidget(self.facts)
+        self.backup = BackupBar(state, link)
+        self.column.addWidget(self.backup)
         state.service_changed.connect(self.show_state)
         state.reset.connect(self.show_state)
         self.show_state()

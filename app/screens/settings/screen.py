@@ -134,7 +134,7 @@ class SettingsScreen(Screen):
     @cached_property
     def about(self) -> About:
         """Version, service, home."""
-        section = About(self.state)
+        section = About(self.state, self.link)
         return self._place("about", section, _scrolled(section))
 
     def _place(self, key: str, section: Section, page: QWidget) -> Section:

@@ -17,6 +17,7 @@ HOME = "home/"
 SECRETS = "secrets.sealed"
 # A secret that every backup has.
 JOURNAL_KEY = "keys/journal.key"
+PUBLIC_KEY = "keys/journal.pub"
 
 FORMAT: Final = "quarterdeck.backup/1"
 _SHA256 = r"^[0-9a-f]{64}$"

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -26,9 +27,12 @@ from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable, QuarterdeckError
 from core.home import Home
 from core.service.backup.archive import END, Member, header, padding, read_content, read_member
+from core.service.backup.checking import check
+from core.service.backup.description import Description
 from core.service.backup.making import back_up
 from core.service.backup.models import BackupKey
-from core.service.backup.restoring import BackupFile, restore
+from core.service.backup.reading import BackupFile
+from core.service.backup.restoring import restore
 from tests.fakes.backups import (
     KEY,
     LONG_NAME,
@@ -68,9 +72,20 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
+def checked(file: Path, key: BackupKey = KEY) -> Description:
+    with BackupFile(file) as backup:
+        return check(backup, key, lambda done, total: None, threading.Event())
+
+
 def refused(file: Path, new: Home, words: str | None = None, key: BackupKey = KEY) -> QuarterdeckError:
-    """Restore what must not be restored; returns the error. Nothing of it may be left."""
+    """Restore what must not be restored; returns the error. Nothing of it may be left.
+
+    Checking finds the same, but for what is the new home's.
+    """
     before = sorted(os.listdir(new.path.parent))
+    if new.path.parent == file.parent and not new.path.exists():
+        with pytest.raises(QuarterdeckError):
+            checked(file, key)
     with pytest.raises(QuarterdeckError, match=words) as error:
         restored(file, new, key)
     assert sorted(os.listdir(new.path.parent)) == before
@@ -107,6 +122,50 @@ async def test_a_restored_home_has_all_and_says_that_it_was_restored(
         load_operator_key(new, "anna", None).public_key
         == load_operator_key(original, "anna", None).public_key
     )
+
+
+async def test_checking_writes_no_secret_and_leaves_nothing(
+    original: Home, backup: Path, memory_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = memory_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    seen: dict[str, bytes] = {}
+    verify = verify_folder
+
+    def look(folder: Path, *words: Any, **more: Any) -> Any:
+        assert folder.parent == place
+        assert folder.stat().st_mode & 0o777 == 0o700
+        seen.update(files_of(folder))
+        return verify(folder, *words, **more)
+
+    monkeypatch.setattr("core.service.backup.checking.verify_folder", look)
+    before = sorted(os.listdir(memory_path))
+    description = checked(backup)
+    assert description.entries == 5
+    assert {name.partition("/")[0] for name in seen} == {
+        "journal.db",
+        "journal.head",
+        "journal.spool",
+        "blobs",
+    }
+    assert not os.listdir(place)
+    assert sorted(os.listdir(memory_path)) == before
+    refused(backup, Home(memory_path / "new"), key=OTHER_KEY)
+    assert not os.listdir(place)
+
+
+async def test_checking_that_is_stopped_leaves_nothing(
+    backup: Path, memory_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = memory_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    stop = threading.Event()
+    with BackupFile(backup) as file, pytest.raises(BadInput) as stopped:
+        check(file, KEY, lambda done, total: stop.set(), stop)
+    assert stopped.value.code is ErrorCode.CANCELLED
+    assert not os.listdir(place)
 
 
 def test_tar_unpacks_a_backup_and_its_journal_verifies_without_the_passphrase(

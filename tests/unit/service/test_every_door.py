@@ -54,7 +54,6 @@ NOT_BY_THE_GATEWAY = {
 NOT_BY_THE_WINDOW = {
     "accept_machine": _LATER,
     "agents": "They come with the state and the events.",
-    "backup": _LATER,
     "decide_many": _LATER,
     "export_entries": _LATER,
     "introduce_agent": "It is the gateway's own greeting.",
