@@ -45,6 +45,7 @@ class TypingFilter(QObject):
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
+        self._window = window
         self._watched: QWidget | None = None
         app = QApplication.instance()
         if isinstance(app, QApplication):
@@ -66,7 +67,8 @@ class TypingFilter(QObject):
         if event.type() != QEvent.Type.ShortcutOverride or not isinstance(event, QKeyEvent):
             return False
         if QApplication.activePopupWidget() is not None:
-            if event.key() in _OF_LISTS and not event.modifiers() & ~_WITH_LETTERS:
+            of_list = event.key() in _OF_LISTS and not event.modifiers() & ~_WITH_LETTERS
+            if of_list or self._holds_everywhere(event):
                 return False
             event.accept()
             return True
@@ -77,6 +79,16 @@ class TypingFilter(QObject):
             event.accept()
             return True
         return False
+
+    def _holds_everywhere(self, event: QKeyEvent) -> bool:
+        """Whether it is Stop all, which no open list may keep from acting."""
+        everywhere = Qt.ShortcutContext.ApplicationShortcut
+        keys = QKeySequence(event.keyCombination())
+        return any(
+            action.shortcut() == keys
+            for action in self._window.actions()
+            if action.shortcutContext() == everywhere
+        )
 
     def _watch_menu(self) -> None:
         menu = QApplication.activePopupWidget()

@@ -16,6 +16,7 @@ from app.screens.targets import OpenBatch, OpenDevice, OpenRun, OpenSection, Tar
 from app.theme.theme import Theme
 from app.widgets.action import Action
 from app.widgets.dialog import Dialog
+from app.widgets.fields import DropDown
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
 from tests.fakes.window import open_frame, seen
@@ -129,6 +130,37 @@ async def test_letters_typed_into_the_list_of_tools_find_one_and_send_nothing(
         assert chooser.currentText() == "get_system_info"
         assert not done
         assert not {"call", "start_run"} & set(console.asked)
+
+
+@pytest.mark.parametrize("place", ["list", "menu", "dialog"])
+async def test_stop_all_acts_over_an_open_list_a_menu_and_a_dialog(
+    theme: Theme, tmp_path: Path, place: str
+) -> None:
+    console = story()
+    async with open_frame(theme, tmp_path, console) as desk:
+        fleet = await screen_at(desk, "fleet", None)
+        assert isinstance(fleet, FleetScreen)
+        await seen(fleet.listing.current_key)
+        fleet.listing.view.setFocus()
+        combo = DropDown("Choice", parent=fleet)
+        combo.addItems(["one", "two"])
+        combo.show()
+        menu = QMenu(desk.window)
+        menu.addAction("One")
+        dialog = Dialog(desk.window, "A question")
+        dialog.add_answer("yes", "Yes", "primary")
+        if place == "list":
+            combo.setFocus()
+            combo.showPopup()
+        elif place == "menu":
+            menu.popup(QPoint(40, 40))
+        else:
+            dialog.open()
+        QTest.keyClick(with_the_keyboard(), Key.Key_X, CTRL | Qt.KeyboardModifier.ShiftModifier)
+        await seen(lambda: "stop_all" in console.asked)
+        combo.hidePopup()
+        menu.close()
+        dialog.finish("")
 
 
 async def test_letters_in_the_menu_of_a_device_do_not_switch_the_view(theme: Theme, tmp_path: Path) -> None:
