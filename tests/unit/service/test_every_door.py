@@ -53,7 +53,6 @@ NOT_BY_THE_WINDOW = {
     "accept_machine": _LATER,
     "agents": "They come with the state and the events.",
     "backup": _LATER,
-    "decide_many": _LATER,
     "match_devices": "The window has all devices and filters them itself.",
     "runs": "The list of runs is searched by `find_runs`.",
     "run_blob": "The window reads pictures by the journal's `blob`.",
