@@ -62,9 +62,13 @@ def past_answer(decision: Decision | None) -> str:
     return _PAST[decision.answer] if decision is not None else ""
 
 
-def conditions_text(decision: Decision) -> str:
-    """What the decision demands besides its answer, as sentences; empty when that is nothing."""
-    approvers, evidence = decision.approvers, " and ".join(moment.value for moment in decision.evidence)
+def conditions_text(decision: Decision, approvers: int = 0) -> str:
+    """What the decision demands besides its answer, as sentences; empty when that is nothing.
+
+    `approvers`: how many operators must approve the request that it is about, where there is one.
+    """
+    approvers = approvers or decision.approvers
+    evidence = " and ".join(moment.value for moment in decision.evidence)
     sentences = [f"{approvers} operators have to approve it."] if approvers > 1 else []
     if evidence:
         sentences.append(f"Pictures are taken {evidence} it.")
@@ -237,14 +241,17 @@ class ReasonsSection(Section):
         super().__init__(title)
         self._linked = linked
 
-    def show_reasons(self, decision: Decision, more: Sequence[Reason] = ()) -> None:
-        """Show another decision's reasons, and some `more` that are not the policy's."""
+    def show_reasons(self, decision: Decision, more: Sequence[Reason] = (), approvers: int = 0) -> None:
+        """Show another decision's reasons, and some `more` that are not the policy's.
+
+        `approvers`: as for `conditions_text`.
+        """
         clear_layout(self.body)
         for number, reason in enumerate([*decision.reasons, *more]):
             line = _LINE.search(reason.origin) if self._linked else None
             link = line_link(int(line[1]), self.line_wanted.emit) if line else None
             self.add(ReasonRow(reason, _reason_icon(reason, number), link))
-        if conditions := conditions_text(decision):
+        if conditions := conditions_text(decision, approvers):
             self.add(Label(conditions, tone="text2", wrap=True))
 
 

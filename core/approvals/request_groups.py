@@ -214,11 +214,18 @@ class Differing:
     rows: tuple[tuple[str, ...], ...] = ()
 
 
+def differ(members: Sequence[Approval]) -> bool:
+    """Whether these requests of a group differ in an argument."""
+    return any(one.request.parameters != members[0].request.parameters for one in members)
+
+
 def differing(members: Sequence[Approval]) -> Differing:
     """The arguments in which these requests differ, with the whole value of each; no columns for none.
 
     The arguments of an undo do not say what it changes; its effect is a column, too.
     """
+    if not differ(members):
+        return Differing()
     values = [_leaves(one.request.parameters) for one in members]
     places = list(dict.fromkeys(place for row in values for place in row))
     columns = [place for place in places if len({row.get(place) for row in values}) > 1]

@@ -176,6 +176,7 @@ LIMITS: tuple[Goal, ...] = (
     times("limits", "small objects validated", 4),
     at_most("limits", "500 rules tried over a journal, each command", 300, "µs", _REFERENCE),
     at_most("limits", "stop all", 100, "ms", _REFERENCE),
+    times("limits", "requests answered by one call", 0.7, "1,000 requests"),
     *(times("frames", name, 12) for name in FRAMES),
     *(at_most("desktop", f"{program}: press by name until it is sent", 150, "ms") for program in PROGRAMS),
 )

@@ -19,6 +19,7 @@ import yaml
 from PIL import Image
 
 from core.aip.messages import read_client_frame
+from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry, Kind
 from core.batch.batch_file import read_batch
 from core.home import Home
@@ -30,6 +31,7 @@ from tests.bench.figures import Figure, Figures, Peer, Scale, rounded
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.long_frames import WORST, frame, names
 from tests.fakes.pace import slowness
+from tests.fakes.signing import anna
 from tests.unit.approvals.test_stop import RUNNING, Crowd
 from tests.unit.replay.test_timeline import Story
 from tests.unit.schema_forms.test_validator import SHELL
@@ -49,6 +51,7 @@ def run(scale: Scale) -> Figures:
         *_works(rounds, scale),
         _policy_tried(rounds, scale.of(COMMANDS, 100)),
         asyncio.run(_stop_all(scale.of(3, 1))),
+        asyncio.run(_answers_at_once(scale)),
     ]
 
 
@@ -163,6 +166,36 @@ def _policy_tried(rounds: int, commands: int) -> Figure:
     whole_ms = _best_ms(rounds, lambda: asyncio.run(try_over_journal(Pages(entries), policy, nobody, 50)))
     name = "500 rules tried over a journal, each command"
     return _at_reference_speed(name, whole_ms / commands * 1000, "µs", f"{commands:,} commands")
+
+
+async def _answers_at_once(scale: Scale) -> Figure:
+    """A thousand requests answered by one call of the API; the peer is a call for each of as many."""
+    times = []
+    with tempfile.TemporaryDirectory(prefix="answers-") as folder:
+        home = Home(Path(folder) / "home").create()
+        key = anna(home)
+        choose_channel(home, "in-process")
+        async with open_service(home) as service:
+            crowd = Crowd(service)
+            console = crowd.console
+            await console.approvals.register_operator(key.operator)
+            await crowd.connect()
+            for at_once in (False, True):
+                runs = await crowd.fill(scale.of(20, 1))
+                waiting = await console.approvals.list()
+                began = time.perf_counter()
+                signed = [key.sign(statement_for(one, "deny", key.name)) for one in waiting]
+                if at_once:
+                    fates = await console.approvals.decide_many(signed)
+                    assert all(fate.error is None for fate in fates)
+                else:
+                    for one in signed:
+                        await console.approvals.decide(one)
+                times.append(time.perf_counter() - began)
+                await crowd.empty(runs)
+    single, many = (taken * 1000 for taken in times)
+    name, remark = "requests answered by one call", f"{len(signed):,} requests, signed and recorded"
+    return Figure(name, many, "ms", Peer("one call each", single), remark)
 
 
 async def _stop_all(rounds: int) -> Figure:

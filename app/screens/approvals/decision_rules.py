@@ -10,6 +10,7 @@ from app.input_origin import Stake
 from app.screens.approvals.request_payload import DigestCheck
 from core.approvals.answering_rules import check_may_approve
 from core.approvals.models import Approval, ApprovalState
+from core.approvals.request_groups import differ
 from core.batch.questions import is_question
 from core.errors import Refused
 from core.models.tools import Risk
@@ -164,6 +165,8 @@ def grant_blocker(now: DecisionContext) -> str:
         return "What several operators must approve is never granted by one."
     if now.needs_name:
         return "Critical risk is never remembered: it is approved each time."
+    if now.approval is not None and differ((now.approval, *now.others)):
+        return "These requests differ in their arguments, and a grant would cover one of them."
     if now.several_devices and (now.approval is None or now.approval.run is None):
         return "Remember one request at a time: answer these first."
     return deny_blocker(now)
@@ -185,6 +188,8 @@ def _why_not_signed(now: DecisionContext) -> str:
     if now.approval is None:
         return "No card is open."
     if now.approval.state is not ApprovalState.WAITING:
+        if now.others:
+            return "These requests were answered, or ended, already."
         return f"This request is {STATE_WORDS[now.approval.state]} already."
     if not now.connected:
         return "The service is not connected; nothing can be answered."

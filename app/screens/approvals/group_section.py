@@ -1,4 +1,4 @@
-"""The requests that one act would answer for: the device of each, and the code of its own."""
+"""The requests that one act would answer for: device and code of each, and the arguments that differ."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from app.text import one_line
 from app.widgets.code_view import CodeView
 from app.widgets.section import Section
 from core.approvals.models import Approval
+from core.approvals.request_groups import differing
 from core.statements import short_code
 
 MOST_LINES = 8
-_HINT = "the same each time, one signature and code each"
+_SAME = "the same each time, one signature and code each"
+_DIFFERS = "the same but for what is listed, one signature and code each"
 
 
 class GroupSection(Section):
@@ -31,6 +33,7 @@ class GroupSection(Section):
         self.add(self.box)
         self._shown: tuple[str, ...] = ()
         self._has_fates = False
+        self._hint = _SAME
         self.box.end_seen.connect(self._mark_seen)
         self.hide()
 
@@ -41,28 +44,38 @@ class GroupSection(Section):
         """
         self.setVisible(len(members) > 1)
         self._has_fates = fates is not None
-        named = (
-            (one_line(one.request.device), short_code(one.request.digest), (fates or {}).get(one.id, ""))
-            for one in members
+        table = differing(members)
+        rows = sorted(
+            (
+                one_line(one.request.device),
+                short_code(one.request.digest),
+                *values,
+                (fates or {}).get(one.id, ""),
+            )
+            for one, values in zip(members, table.rows or ((),) * len(members), strict=True)
         )
-        lines = tuple("\t".join(parts) for parts in sorted(named))
+        if table.columns:
+            rows.insert(0, ("device", "code", *map(one_line, table.columns), ""))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = tuple(
+            "   ".join(part.ljust(width) for part, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        )
         if lines == self._shown:
             return
         self._shown = lines
+        self._hint = _DIFFERS if table.columns else _SAME
         devices = len({one.request.device for one in members})
         same = devices == len(members)
         self.head.title.setText(f"{devices} devices" if same else f"{len(members)} requests")
-        self.head.set_hint(f"{_HINT}, end not seen")
-        widest = max((len(line.partition("\t")[0]) for line in lines), default=0)
-        rows = (line.split("\t") for line in lines)
-        words = (f"{name.ljust(widest)}   {code}   {fate}".rstrip() for name, code, fate in rows)
-        self.box.show_text("\n".join(words))
+        self.head.set_hint(f"{self._hint}, end not seen")
+        self.box.show_text("\n".join(lines))
         if fates is not None:
             self.head.set_hint("what became of each")
 
     def _mark_seen(self) -> None:
         if not self._has_fates:
-            self.head.set_hint(f"{_HINT}, end seen")
+            self.head.set_hint(f"{self._hint}, end seen")
         self.end_seen.emit()
 
     @property

@@ -7,7 +7,7 @@ from PySide6.QtGui import QImage
 
 from app.images import ImageCache, ImageError, ImageKey, images_of
 from app.query import Query, quietly
-from app.screens.approvals.preview_section import has_preview, look
+from app.screens.approvals.preview_section import PreviewData, has_preview, look
 from app.screens.approvals.request_view import RequestView
 from app.service_client import ConsoleLink
 from core.approvals.models import Approval, ApprovalState
@@ -17,6 +17,8 @@ from core.errors import QuarterdeckError
 from core.models.tool_names import SCREENSHOT
 from core.service.console import Console
 
+MOST_LOOKED = 30
+
 
 class PreviewLoader(QObject):
     """Asks through the door; an answer that comes when another card is open is dropped."""
@@ -24,6 +26,8 @@ class PreviewLoader(QObject):
     def __init__(self, card: RequestView, link: ConsoleLink) -> None:
         super().__init__(card)
         self._card, self._link, self._images = card, link, images_of(link)
+        # By request: the change of a file as it was shown last while it waited.
+        self._looked: dict[str, PreviewData] = {}
         # Without what was edited and without helpers the card is as it was; nothing depends on them.
         self._edited = Query(self, link, card.show_edited, quietly, "read what was edited")
         self._helpers = Query(self, link, card.show_helpers, quietly, "read what helps to decide")
@@ -31,7 +35,7 @@ class PreviewLoader(QObject):
         self._preview = Query(
             self,
             link,
-            card.show_looked,
+            self._show_looked,
             lambda error: card.say_no_preview(error.message),
             "read what is there now",
         )
@@ -44,6 +48,9 @@ class PreviewLoader(QObject):
         if one.edited_from:
             self._edited.load(lambda console: console.approvals.get(one.edited_from))
         if one.state is not ApprovalState.WAITING:
+            # What is there now is what it made of it; the card shows the change that was asked for.
+            if (looked := self._looked.get(one.id)) is not None:
+                self._card.show_looked(looked)
             return
         self._load_preview(one)
         self._helpers.load(lambda console: console.approvals.helpers(one.id))
@@ -53,6 +60,17 @@ class PreviewLoader(QObject):
     def _load_preview(self, one: Approval) -> None:
         if has_preview(one):
             self._preview.load(lambda console: look(console, one, self._images))
+
+    def _show_looked(self, looked: PreviewData) -> None:
+        if looked.diff is not None:
+            self._looked[looked.approval] = looked
+            while len(self._looked) > MOST_LOOKED:
+                del self._looked[next(iter(self._looked))]
+        self._card.show_looked(looked)
+
+    def end(self) -> None:
+        """The open request was answered: what is read of its target from now on is no preview."""
+        self._preview.cancel()
 
     def stop(self) -> None:
         """No card is open, or another one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from app.text import one_line, plural
@@ -13,6 +13,7 @@ from app.widgets.layouts import STRETCH, hbox
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import Section
 from core.approvals.models import Approval
+from core.approvals.request_groups import summary_of_all
 from core.batch.questions import is_question
 from core.statements import Request
 from core.text import escape_hidden
@@ -49,9 +50,9 @@ def question_of(request: Request) -> AskedOf | None:
     )
 
 
-def summary_words(approval: Approval) -> str:
-    """What a request would do, on one line; of a question its words, without its line ends."""
-    words = approval.decision.summary
+def summary_words(approval: Approval, members: Sequence[Approval] = ()) -> str:
+    """What a request, or a group of `members`, would do, on one line; of a question its words."""
+    words = summary_of_all(members) if members else approval.decision.summary
     return one_line(" ".join(words.split()) if is_question(approval.request) else words)
 
 

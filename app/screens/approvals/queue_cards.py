@@ -38,7 +38,7 @@ class QueueCard:
     @property
     def summary(self) -> str:
         """What the requests would do, and how often."""
-        return summary_words(self.approval) + count_words_of(self.members)
+        return summary_words(self.approval, self.members) + count_words_of(self.members)
 
     @property
     def devices(self) -> str:
@@ -64,7 +64,7 @@ class QueueCard:
             self.devices,
             self.summary,
             self.alike,
-            needs_words(one) if one.approvers > 1 else "",
+            needs_words(one) if one.approvers > 1 and not self.fate else "",
             self.fate,
             one_line(one.request.tool_name),
         ]

@@ -39,8 +39,9 @@ from app.widgets.banner import BannerKind
 from app.widgets.layouts import vbox
 from core.actors import AGENT_PREFIX
 from core.approvals.models import Approval, ApprovalState
+from core.approvals.request_groups import device_words
 from core.commands.results import CommandResult
-from core.errors import QuarterdeckError
+from core.errors import QuarterdeckError, error_from
 from core.models.tools import Contract, Tool
 from core.policy.grants import GrantTerms, SignedGrant
 from core.service.console import CommandRecord
@@ -72,7 +73,8 @@ class RequestController(QWidget):
         self._clock = clock
         self._busy = ""
         self._since = 0.0
-        self._left_over: tuple[str, QuarterdeckError] | None = None
+        # Those of the last answer that were not taken and still wait, and what to say of them.
+        self._left_over: tuple[frozenset[str], str, QuarterdeckError] | None = None
         self._contract: Contract | None = None
         self._outcome, self._outcome_failed = "", False
         self.answering = ""
@@ -115,9 +117,10 @@ class RequestController(QWidget):
         self.card.show_request(one, device.platform if device else "", None, others, production)
         self._show_agent()
         self.bar.start_guard()
-        if self._left_over is not None:
-            self.bar.say_error(*self._left_over)
+        if self._left_over is not None and self._left_over[0] & {one.id, *(other.id for other in others)}:
+            _, fact, error = self._left_over
             self._left_over = None
+            self.bar.say_error(fact, error)
         self.show_time()
         self._key_changed()
         if device is not None:
@@ -210,6 +213,7 @@ class RequestController(QWidget):
     def show_end(self, one: Approval) -> None:
         """The open request no longer waits: say by whom it was decided, and what became of it."""
         self.card.update_request(one)
+        self._looking.end()
         self.bar.stop_guard()
         self._outcome, self._outcome_failed = "", False
         self.show_fates()
@@ -345,7 +349,7 @@ class RequestController(QWidget):
         except QuarterdeckError as error:
             self.bar.say_error(f"Could not {verb}.", error)
             return
-        self._send(verb, signed)
+        self._send(verb, members, signed)
 
     def _members(self) -> list[Approval]:
         """The requests on the card, when every one of them may be signed."""
@@ -355,13 +359,19 @@ class RequestController(QWidget):
         fits = all(check_digest(member.request) is DigestCheck.FITS for member in members)
         return members if fits else []
 
-    def _send(self, verb: str, signed: list[SignedStatement], grant: SignedGrant | None = None) -> None:
+    def _send(
+        self,
+        verb: str,
+        members: list[Approval],
+        signed: list[SignedStatement],
+        grant: SignedGrant | None = None,
+    ) -> None:
         self._busy = "The answer is on its way."
         self.answering = self.card.approval.id if self.card.approval is not None else ""
         self.bar.error.hide()
         self.show_situation()
         self._link.ask(
-            lambda console: answer_all(console, signed, grant),
+            lambda console: answer_all(console, members, signed, grant),
             lambda answers: self._taken(verb, answers),
             lambda error: self._not_taken(verb, error),
             what=f"{verb} the request",
@@ -369,17 +379,25 @@ class RequestController(QWidget):
 
     def _taken(self, verb: str, answers: Answers) -> None:
         self._busy = self.answering = ""
-        if answers.refused:
-            statement, error = answers.refused[0]
+        self._left_over = None
+        if answers.refused and (info := answers.refused[0].error) is not None:
             total = len(answers.taken) + len(answers.refused)
-            fact = f"{len(answers.taken)} of {total} answers were taken. Not on {statement.statement.device}:"
-            # Said on whichever card comes next: this one is done and goes away.
-            self._left_over = (one_line(fact), error)
+            devices = device_words(fate.device for fate in answers.refused)
+            fact = one_line(f"{len(answers.taken)} of {total} answers were taken. Not on {devices}:")
+            waiting = [fate.approval for fate in answers.refused if fate.state is ApprovalState.WAITING]
+            self._left_over = (frozenset(waiting), fact, error_from(info))
+            # On this card, which stays until the card of those that still wait is there.
+            self.bar.say_error(fact, error_from(info))
         for approval in answers.taken:
             self.decided.emit(approval)
         if answers.refused:
             self.not_decided.emit()
         self.show_situation()
+
+    @property
+    def left_over(self) -> tuple[str, ...] | None:
+        """The requests whose answer was not taken and which still wait; None if all were taken or told."""
+        return tuple(sorted(self._left_over[0])) if self._left_over is not None else None
 
     def _not_taken(self, verb: str, error: QuarterdeckError) -> None:
         self._busy = self.answering = ""
@@ -411,7 +429,7 @@ class RequestController(QWidget):
             sheet.say_wrong(error.message)
             return
         sheet.finish("approved")
-        self._send("approve", signed)
+        self._send("approve", members, signed)
 
     def ask_grant(self) -> None:
         """Approve, and let like requests run from now on: the whole scope is shown before it is signed."""
@@ -452,7 +470,7 @@ class RequestController(QWidget):
         covered = also_covered(terms, self._state.waiting())
         self.granted = frozenset(one.id for one in covered)
         sheet.finish("granted")
-        self._send("approve", [signed], grant)
+        self._send("approve", members[:1], [signed], grant)
 
     def ask_edit(self) -> None:
         """Change the arguments: this request ends, and a new one with the changes asks again."""

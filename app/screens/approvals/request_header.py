@@ -120,7 +120,7 @@ class RequestHeader(QWidget):
         device = asked.where if asked else one_line(device_words(one.request.device for one in members))
         self.strip.set_detail(device)
         self.device.setText(device)
-        self._summary = summary_words(approval) + count_words_of(members)
+        self._summary = summary_words(approval, members) + count_words_of(members)
         self._show_summary()
 
     def show_change(self, words: str) -> None:

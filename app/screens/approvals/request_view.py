@@ -32,6 +32,7 @@ from app.widgets.section import Section
 from app.widgets.util import ScrollArea
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
+from core.approvals.request_groups import differ
 from core.fleet.models import ToolDescription
 from core.models.tool_names import CLOSE_APPLICATION
 from core.models.tools import Contract
@@ -186,14 +187,15 @@ class RequestView(QWidget):
         for part in (self.findings, self.undo):
             part.setVisible(not asks)
         self.undo.show_undo(approval.decision, "Undo in Runs…" if approval.run else "")
-        self.reasons.show_reasons(approval.decision, _more_reasons(approval))
+        self.reasons.show_reasons(approval.decision, _more_reasons(approval), approval.approvers)
         self.said.show_said(approval.said, approval.actor, approval.program)
         self.show_facts(contract, "")
         self._scope.hide()
         self.middle.verticalScrollBar().setValue(0)
         self._set_tab_order()
         self.end_banner.hide()
-        self.bytes.set_title(_SIGNED if asks else "Exactly what will be sent")
+        to_one = f" to {one_line(approval.request.device)}" if differ((approval, *others)) else ""
+        self.bytes.set_title(_SIGNED if asks else f"Exactly what will be sent{to_one}")
         self._show_banner(sent, approval)
 
     def show_helpers(self, helpers: list[Helper]) -> None:

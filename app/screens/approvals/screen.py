@@ -255,6 +255,7 @@ class ApprovalsScreen(Screen):
                 self._sync_hold()
         elif shown.state is not ApprovalState.WAITING:
             self.pane.show_fates()
+            self._open_left_over()
         elif self._open not in (self.pane.answering, self._asking_end):
             self._ask_end(self._open)
 
@@ -262,6 +263,14 @@ class ApprovalsScreen(Screen):
         """The operator goes on by themselves: the card stays, whatever becomes of its request."""
         self.pane.granted = frozenset()
         self.open_card(approval)
+
+    def _open_left_over(self) -> None:
+        """Open the card of those whose answer was not taken, once the queue shows them by themselves."""
+        for one in self.pane.left_over or ():
+            leader = self.queue.leader_of(one)
+            if leader != self._open and leader in self.state.approvals:
+                self.open_card(one)
+                return
 
     def open_card(self, approval: str) -> None:
         """Show a card of the queue; a request in a group is shown on the group's card."""
@@ -393,7 +402,11 @@ class ApprovalsScreen(Screen):
         self.queue.show_end(approval)
         if self._open == approval.id:
             self.card.update_request(approval)
-            self._go_on()
+            if self.pane.left_over is None:
+                self._go_on()
+            else:
+                self.pane.show_end(approval)
+                self._open_left_over()
         elif not self._open:
             self.nothing.show_log(self.log)
 

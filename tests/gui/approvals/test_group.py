@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
 
 from app.input_origin import InputOrigin
 from app.screens.approvals import request_controller
+from app.screens.approvals.decision_rules import grant_blocker
 from app.screens.approvals.grant_dialog import GrantDialog
-from core.approvals.models import Approval, ApprovalState
+from core.approvals.models import AnswerFate, Approval, ApprovalState, NotTaken
 from core.approvals.request_groups import RequestGroups, device_words
-from core.errors import JournalUnavailable
+from core.errors import ErrorCode, ErrorInfo
+from core.statements import SignedStatement
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, DeskWith, make_approval, press, stamp
 from tests.gui.approvals.page import keep_guarded
 
@@ -174,7 +177,7 @@ async def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from
         desk.screen.bar.deny_asked.emit("no")
         for approve in (True, False):
             desk.screen.pane.answer(approve=approve, reason="")
-        assert "decide" not in desk.console.asked
+        assert not {"decide", "decide_many"} & set(desk.console.asked)
 
 
 async def test_a_group_whose_second_request_has_a_wrong_digest_says_that_nothing_was_signed(
@@ -194,7 +197,7 @@ async def test_a_group_whose_second_request_has_a_wrong_digest_says_that_nothing
         desk.screen.bar.error.hide()
         desk.screen.bar.deny_asked.emit("no")
         assert desk.screen.bar.error.words().startswith("Nothing was signed.")
-        assert "decide" not in desk.console.asked
+        assert not {"decide", "decide_many"} & set(desk.console.asked)
         assert states(desk) == [ApprovalState.WAITING] * 2
 
 
@@ -206,7 +209,7 @@ async def test_no_group_is_approved_before_its_last_device_was_seen(desk_with: D
         assert not box.end_was_seen
         assert not bar.approve.isEnabled()
         press(desk, KEYS.Key_Return, CTRL)
-        assert "decide" not in desk.console.asked
+        assert not {"decide", "decide_many"} & set(desk.console.asked)
         box.verticalScrollBar().setValue(box.verticalScrollBar().maximum())
         await desk.until(bar.approve.isEnabled)
 
@@ -245,7 +248,7 @@ async def test_one_that_comes_before_the_card_takes_an_answer_joins_it_and_it_be
         assert screen.queue.model.ids == ["a-0001"]
         assert "lab-lnx-03" in screen.card.group.box.toPlainText()
         press(desk, KEYS.Key_Return, CTRL)
-        assert "decide" not in desk.console.asked
+        assert not {"decide", "decide_many"} & set(desk.console.asked)
         await desk.guard_over()
         await desk.until(screen.bar.approve.isEnabled)
         assert screen.bar.approve.text() == "Approve all 3 once"
@@ -296,18 +299,92 @@ async def test_a_member_that_was_answered_elsewhere_is_not_signed(desk_with: Des
         await desk.until(desk.screen.bar.approve.isEnabled)
         press(desk, KEYS.Key_Return, CTRL)
         await desk.until(lambda: states(desk).count(ApprovalState.APPROVED) == 2)
-        assert desk.console.asked.count("decide") == 2
+        assert desk.console.asked.count("decide_many") == 1
 
 
 async def test_what_of_a_group_is_refused_is_said_and_still_waits(desk_with: DeskWith) -> None:
     async with desk_with(requests=[alike(1), alike(2), alike(3)]) as desk:
         await desk.guard_over()
         await desk.until(desk.screen.bar.approve.isEnabled)
-        desk.console.fail_next["decide"] = JournalUnavailable("The disk is full.")
+        taken = desk.console.on_decide_many
+
+        def all_but_the_second(signed: list[SignedStatement]) -> list[AnswerFate]:
+            fates = taken([signed[0], signed[2]])
+            error = ErrorInfo.of(ErrorCode.APPROVAL_INVALID, "The signature has expired.")
+            still = AnswerFate(
+                approval="a-0002",
+                device="lab-lnx-02",
+                state=ApprovalState.WAITING,
+                why=NotTaken.EXPIRED,
+                error=error,
+            )
+            return [fates[0], still, fates[1]]
+
+        desk.console.answer("decide_many", all_but_the_second)
+        # Of higher risk, so that it is the next card of the queue: the words are not about it.
+        desk.console.request(make_approval(9, risk="high"))
+        await desk.until(lambda: "a-0009" in desk.screen.queue.model.ids)
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: desk.shown().id == "a-0002", "the card of the one that still waits is open")
+        assert "2 of 3 answers were taken. Not on lab-lnx-02" in desk.screen.bar.error.words()
+        assert "The signature has expired." in desk.screen.bar.error.words()
+        assert desk.console.queue["a-0002"].state is ApprovalState.WAITING
+        desk.screen.open_card("a-0009")
+        assert not desk.screen.bar.error.isVisible()
+
+
+async def test_what_ended_meanwhile_is_said_on_the_card_that_it_belongs_to(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[alike(1), alike(2)]) as desk:
+        await desk.guard_over()
+        await desk.until(desk.screen.bar.approve.isEnabled)
+        # Denied elsewhere at this moment: the window has not heard of it.
+        denied = desk.console.queue["a-0002"].model_copy(update={"state": ApprovalState.DENIED})
+        desk.console.queue["a-0002"] = denied
+        desk.console.request(make_approval(9, risk="high"))
+        await desk.until(lambda: "a-0009" in desk.screen.queue.model.ids)
         press(desk, KEYS.Key_Return, CTRL)
         await desk.until(desk.screen.bar.error.isVisible)
-        assert "2 of 3 answers were taken. Not on lab-lnx-02" in desk.screen.bar.error.words()
-        assert desk.console.queue["a-0002"].state is ApprovalState.WAITING
+        assert desk.shown().id == "a-0001"
+        assert "1 of 2 answers were taken. Not on lab-lnx-02" in desk.screen.bar.error.words()
+        assert "denied already" in desk.screen.bar.error.words()
+
+
+async def test_a_step_with_a_value_of_each_device_is_one_card_with_a_table(desk_with: DeskWith) -> None:
+    def writes(number: int) -> Approval:
+        path = f"/srv/lab-{number}/a.conf"
+        return make_approval(
+            number,
+            device=f"lab-{number}",
+            tool="write_file",
+            parameters={"file_path": path, "content": "on"},
+            summary=f"Writes 2 bytes to {path}",
+            undo=f"Can be undone: the device keeps what {path} contains now.",
+            run="r-0001",
+            step="write",
+        )
+
+    async with desk_with(requests=[writes(number) for number in (1, 2, 3)]) as desk:
+        await desk.guard_over()
+        screen = desk.screen
+        assert screen.queue.model.ids == ["a-0001"]
+        assert screen.card.header.summary.text() == "Writes 2 bytes to … on 3 devices"
+        lines = screen.card.group.box.toPlainText().splitlines()
+        assert lines[0].split() == ["device", "code", "file_path"]
+        assert [line.split()[-1] for line in lines[1:]] == [f"/srv/lab-{n}/a.conf" for n in (1, 2, 3)]
+        assert "differ in their arguments" in grant_blocker(screen.pane.situation())
+        await desk.until(screen.bar.approve.isEnabled)
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: set(states(desk)) == {ApprovalState.APPROVED})
+        assert desk.console.asked.count("decide_many") == 1
+
+
+async def test_the_card_says_one_number_of_operators(desk_with: DeskWith) -> None:
+    two = make_approval(1, approvers=3, askers=[""])
+    asks_two = two.model_copy(update={"decision": two.decision.model_copy(update={"approvers": 2})})
+    async with desk_with(requests=[asks_two]) as desk:
+        words = [label.text() for label in desk.screen.card.reasons.findChildren(QLabel)]
+        assert "3 operators have to approve it." in words
+        assert not [text for text in words if text.startswith("2 operators have to")]
 
 
 async def test_a_denial_with_its_reason_goes_to_every_member(desk_with: DeskWith) -> None:

@@ -16,12 +16,13 @@ from app.screens.approvals.content_section import ContentSection
 from app.screens.approvals.preview_section import age_words
 from app.screens.approvals.request_payload import Part
 from app.screens.approvals.target_preview import place_plate
+from app.screens.targets import OpenApproval
 from app.theme.theme import Theme
 from app.widgets.diff_layout import shown_line
 from app.widgets.text_diff import Kind, diff_of, shows_all_of
 from core.approvals.preview_models import Helper, Preview, Region
 from core.errors import DeviceError
-from tests.fakes.approvals_desk import KEYS, DeskWith, make_approval
+from tests.fakes.approvals_desk import CTRL, KEYS, DeskWith, make_approval, press
 from tests.fakes.pictures import desktop_png
 
 
@@ -184,7 +185,7 @@ async def test_a_fold_opens_on_enter(desk_with: DeskWith) -> None:
         view.setFocus()
         QTest.keyClick(view, KEYS.Key_Return)
         assert len(view.shown) == before + 26
-        assert "decide" not in desk.console.asked
+        assert not {"decide", "decide_many"} & set(desk.console.asked)
 
 
 async def test_the_change_of_one_card_never_shows_on_the_next(desk_with: DeskWith) -> None:
@@ -348,3 +349,20 @@ async def test_a_program_that_cannot_be_looked_at_is_said_to_be_unknown(desk_wit
         section = desk.screen.card.program
         await desk.until(lambda: section.program.text() == "There is no process 4711 now.")
         assert section.head.hint.text() == ""
+
+
+async def test_an_answered_write_keeps_the_change_that_was_approved(desk_with: DeskWith) -> None:
+    async with desk_with(requests=[make_approval(2)]) as desk:
+        desk.console.files["lab-lnx-01", "/etc/motd"] = "one\n"
+        await desk.open(write("one\ntwo\n"))
+        card = desk.screen.card
+        await desk.until(lambda: "1 line added" in card.header.summary.text(), "the change is shown")
+        await desk.until(desk.screen.bar.approve.isEnabled)
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: desk.shown().id == "a-0002", "the next card is open")
+        desk.console.files["lab-lnx-01", "/etc/motd"] = "one\ntwo\n"
+        previews = desk.console.asked.count("preview")
+        desk.screen.enter(OpenApproval("a-0001"))
+        await desk.until(lambda: desk.shown().id == "a-0001", "the answered card is open again")
+        assert "1 line added" in card.header.summary.text()
+        assert desk.console.asked.count("preview") == previews

@@ -31,7 +31,17 @@ from tests.fakes.story import story
 from tests.fakes.window import open_frame, seen
 from tests.gui.shell.page import lines_of
 
-SENDS = {"call", "start_run", "decide", "cancel_run", "stop_all", "set_profile", "review_contract", "resume"}
+SENDS = {
+    "call",
+    "start_run",
+    "decide",
+    "decide_many",
+    "cancel_run",
+    "stop_all",
+    "set_profile",
+    "review_contract",
+    "resume",
+}
 
 
 def hit(title: str, detail: str = "", group: str = "Devices") -> Result:

@@ -54,7 +54,6 @@ NOT_BY_THE_GATEWAY = {
 NOT_BY_THE_WINDOW = {
     "accept_machine": _LATER,
     "agents": "They come with the state and the events.",
-    "decide_many": _LATER,
     "export_entries": _LATER,
     "introduce_agent": "It is the gateway's own greeting.",
     "match_devices": "The window has all devices and filters them itself.",
