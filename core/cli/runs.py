@@ -44,7 +44,7 @@ from core.replay.models import MOST_WORDS
 from core.service import exit_codes
 from core.service.pages import whole_run
 from core.service.result_export import ExportFormat, export_results
-from core.text import sentences
+from core.text import plural, sentences
 
 commands = command_set()
 app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
@@ -489,7 +489,7 @@ async def run_to_end(
     """Begin a run and follow it to its end; the answer is the run with its results."""
     events = session.console.events()
     started = await whole_run(session.console.runs, await begin())
-    note(f"Run {started.summary.id} on {len(started.summary.devices)} devices.")
+    note(f"Run {started.summary.id} on {plural(len(started.summary.devices), 'device')}.")
     ended = await follow(session, started, events, how)
     return ended if isinstance(ended, Answer) else await _ended(session, ended, saving)
 
