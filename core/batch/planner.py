@@ -342,12 +342,12 @@ class Planner:
             )
         why = decision.reasons[0].text
         if filled.unquoted:
-            why = f"{why} {UNQUOTED}."
+            why = sentences(why, UNQUOTED)
         tool = self._offers.tool(device.name, step.tool)
         if tool is not None and (outside := outside_said_roots(tool, filled.parameters, device)):
-            why = f"{why} {outside}"
+            why = sentences(why, outside)
         if step.retry is not None and not self._may_repeat(step, device):
-            why = f"{why} {NOT_REPEATED}"
+            why = sentences(why, NOT_REPEATED)
         return PlannedCell.model_validate(
             {
                 "device": device.name,
