@@ -215,16 +215,6 @@ def verify_signature(model: BaseModel, signature: str, public_key: str) -> bool:
     return True
 
 
-def check_speaks_of(statement: Statement, request: Request, now: datetime | None = None) -> None:
-    """Check that a statement is about exactly this request and valid now, or at the time `now`.
-
-    Raises:
-        Refused: it is for another request, contract, device or call, or has expired, or expires too late.
-    """
-    check_subject(statement, request)
-    check_time(statement.expires, now=now)
-
-
 def check_subject(statement: Statement, request: Request) -> None:
     """Check that a statement is about exactly this request, and has an expiry.
 

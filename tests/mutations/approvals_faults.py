@@ -14,6 +14,7 @@ _QUEUE = (
     f"{_UNIT}test_door.py",
     f"{_UNIT}test_several.py",
 )
+_MANY = f"{_UNIT}test_many_answers.py"
 _SEVERAL = (f"{_UNIT}test_several.py", *_QUEUE)
 _GRANTS = (
     "tests/unit/policy/test_grants.py",
@@ -98,10 +99,31 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}queue.py",
-        "        check_speaks_of(signed.statement, approval.request)\n",
+        "            check_subject(statement, approval.request)\n",
         "",
-        "a statement about other bytes, or an expired one, answers a request",
-        _QUEUE,
+        "a statement about other bytes answers a request",
+        (*_QUEUE, _MANY),
+    ),
+    Fault(
+        f"{_AT}queue.py",
+        "            check_time(statement.expires, now=now)\n",
+        "",
+        "an expired statement answers a request",
+        (*_QUEUE, _MANY),
+    ),
+    Fault(
+        f"{_AT}queue.py",
+        "self._fault(one, pending.approval, came)",
+        "self._fault(one, pending.approval)",
+        "answers expire while those before them in one call are taken",
+        (_MANY,),
+    ),
+    Fault(
+        f"{_AT}queue.py",
+        "        if len({one.statement.approver for one in signed}) > 1:\n",
+        "        if False:\n",
+        "one call has the answers of several operators",
+        (_MANY,),
     ),
     Fault(
         f"{_AT}queue.py",
