@@ -32,7 +32,7 @@ from core.gateway.answers import (
 from core.models.devices import Device, Health
 from core.schema_forms.fields import schema_fields
 from core.service.envelope import Envelope, SavedEvidence
-from core.service.pages import every_result, whole_run
+from core.service.pages import every_result, results_of, whole_run
 from core.similar import did_you_mean
 from core.text import sentences, some_names
 
@@ -155,7 +155,7 @@ class ToolCalls:
     async def _standing(self, run: Run) -> RunStanding:
         run_id = run.summary.id
         runs = (await self._session.console()).runs
-        envelopes = await every_result(runs, run_id)
+        envelopes = await results_of(runs, run)
         taken = [picture for envelope in envelopes for picture in _taken_pictures(envelope)]
         pictures: list[types.ImageContent] = []
         for evidence in taken[:_MOST_PICTURES] if run.summary.state.ended else []:

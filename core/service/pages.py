@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from core.batch.models import Cell, Run, RunSummary
 from core.service.console import RunsApi
-from core.service.envelope import Envelope
+from core.service.envelope import Envelope, cell_envelope
 
 
 async def cell_pages(runs: RunsApi, first: Run) -> AsyncIterator[tuple[RunSummary, list[Cell]]]:
@@ -36,3 +36,14 @@ async def every_result(runs: RunsApi, run: str) -> list[Envelope]:
         page = await runs.results(run, page.next)
         envelopes += page.results
     return envelopes
+
+
+async def results_of(runs: RunsApi, first: Run) -> list[Envelope]:
+    """The outcome of each command of the run of which `first` is the first page.
+
+    They are in its cells, except those of further devices, and the alternatives to what failed.
+    """
+    failed = any(cell.result is not None and cell.result.error is not None for cell in first.cells)
+    if failed or first.next is not None:
+        return await every_result(runs, first.summary.id)
+    return [cell_envelope(cell) for cell in first.cells]

@@ -495,13 +495,15 @@ class LocalRuns(ClientApi, RunsApi):
 
     async def results(self, run: str, after: int = 0, limit: int = 500) -> ResultPage:
         page = await self.cells(run, after, limit)
-        requested = await self._requested(run)
+        requested: dict[str, dict[str, Any]] | None = None
         envelopes: list[Envelope] = []
         failed = 0
         for cell in page.cells:
             others: list[Alternative] = []
             if cell.result is not None and cell.result.error is not None and failed < _MOST_WITH_ALTERNATIVES:
                 failed += 1
+                if requested is None:
+                    requested = await self._requested(run)
                 call = FailedCall(page.run.actor, requested.get(cell.step, {}), cell.result)
                 others = await alternatives_to(self._service, call)
             envelopes.append(cell_envelope(cell, others))

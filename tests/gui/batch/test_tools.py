@@ -99,5 +99,5 @@ async def test_words_that_no_tool_fits_make_no_batch(theme: Theme, tmp_path: Pat
         page.type_text("zzqx and qqzz")
         page.screen.tools.propose.click()
         await seen(page.screen.notice.isVisible)
-        assert "fits “zzqx” well enough" in page.screen.notice.accessibleName()
+        assert "No tool on name:this-computer fits “zzqx”." in page.screen.notice.accessibleName()
         assert page.ids() == []
