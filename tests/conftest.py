@@ -21,6 +21,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.home import Home
+from tests import slow_tests
 from tests.fakes.compiled import compile_all
 from tests.fakes.desk import Whistle
 from tests.fakes.display import virtual_display
@@ -55,12 +56,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the end-to-end tests all but the stories are slow. Files with a slow test come first.
+    """Slow are end-to-end tests that are no story, and what is measured so; files with one come first.
 
     Begun last, one would keep one worker while the others have nothing.
     """
+    measured = slow_tests.listed()
     for item in items:
-        if END_TO_END in item.path.parents and not item.get_closest_marker("story"):
+        in_place = END_TO_END in item.path.parents and not item.get_closest_marker("story")
+        if in_place or item.nodeid in measured:
             item.add_marker("slow")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)

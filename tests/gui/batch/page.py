@@ -155,6 +155,15 @@ class BatchPage:
         field.setFocus()
         QTest.keyClicks(field, text)
 
+    def fill_first_kind(self, row: FieldRow, text: str) -> None:
+        """Choose the first of the kinds that a row has, and type into its input."""
+        kinds, *_ = row.inputs()
+        kinds.setFocus()
+        QTest.keyClick(kinds, Qt.Key.Key_Down)
+        *_, field = row.inputs()
+        field.setFocus()
+        QTest.keyClicks(field, text)
+
     def batch_line(self) -> str:
         """What stands above the cards about the batch itself."""
         return self.screen.steps.about.accessibleName()

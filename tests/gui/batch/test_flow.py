@@ -561,8 +561,8 @@ async def test_waves_and_when_to_stop_are_typed_into_the_form_of_the_batch(
         page = await BatchPage.on(desk, three())
         page.in_steps(Key.Key_B)
         await page.add_part(page.batch_row("rollout"))
-        page.fill(page.batch_row("rollout", "canary"), "1")
-        page.fill(page.batch_row("rollout", "wave"), "10")
+        page.fill_first_kind(page.batch_row("rollout", "canary"), "1")
+        page.fill_first_kind(page.batch_row("rollout", "wave"), "10")
         rollout = page.screen.editor.content.as_batch().rollout
         assert (rollout.canary, rollout.wave) == (1, 10)
         assert "canary of 1, waves of 10" in page.batch_line()

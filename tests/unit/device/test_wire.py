@@ -248,6 +248,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.models.frozen",
         "core.models.tools",
         "core.next_steps",
+        "core.own_console",
         "core.private_paths",
         "core.secret_rule",
         "core.statements",
@@ -258,6 +259,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.token_bucket",
         "core.token_formats",
         "core.tokens",
+        "core.user",
     }
     assert [name for name in loaded if not name.startswith(wire) and name not in shared] == []
     assert "core.aip.link_server" not in loaded

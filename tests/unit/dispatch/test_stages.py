@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from types import SimpleNamespace
@@ -365,8 +366,8 @@ async def test_the_journal_holds_a_result_without_its_stage(home: Home):
 async def test_a_signature_does_not_run_out_while_its_command_waits_for_its_turn(
     home: Home, monkeypatch: pytest.MonkeyPatch, waits: bool
 ):
-    clock = iter((0.0, 590.0 if waits else 1.0))
-    monkeypatch.setattr(approval_stage, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    later = SimpleNamespace(monotonic=lambda: time.monotonic() + (590.0 if waits else 1.0))
+    monkeypatch.setattr(approval_stage, "time", later)
 
     async def turn() -> None:
         monkeypatch.setattr(statements, "datetime", Later)

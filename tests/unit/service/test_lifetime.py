@@ -143,7 +143,7 @@ class TestLog:
 
 
 def test_every_error_code_has_an_exit_code_of_the_list():
-    known = {exit_codes.FAULT, *range(2, 11)}
+    known = {exit_codes.FAULT, *range(2, 11), exit_codes.WRONG_STATE}
     assert {exit_codes.exit_code_of(code) for code in ErrorCode} <= known
     assert exit_codes.exit_code_of(ErrorCode.APPROVAL_EXPIRED) == 4
     assert exit_codes.exit_code_of(ErrorCode.APPROVAL_PENDING) == 10
