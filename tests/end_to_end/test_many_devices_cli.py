@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from core.cli.terminal import STATE_STYLES, styled
 from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.models.devices import Health
@@ -314,7 +315,7 @@ async def test_on_a_terminal_the_display_has_waves_attempts_and_what_was_recover
         shown = Terminal(fleet.home, "run", str(file))
         try:
             shown.sees("wave 1 of 2: canary lab-1")
-            shown.sees("lab-1 flaky retrying (attempt 1 of 3): ")
+            shown.sees("lab-1 flaky " + styled("retrying", STATE_STYLES["retrying"]) + " (attempt 1 of 3): ")
             shown.sees("Recovered by other_way.")
             assert shown.ends() == 0
         finally:

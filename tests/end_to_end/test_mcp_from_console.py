@@ -123,7 +123,7 @@ async def test_an_earlier_change_is_not_undone_over_a_later_one(tmp_path: Path):
         first = await built.done("add_mcp_server", name="first", entry=entry("a"))
         second = await built.done("add_mcp_server", name="second", entry=entry("b"))
         code, message = await built.refused("undo", undo_id=first["undo"])
-        assert (code, "changed since" in message) == (ErrorCode.INVALID_ARGUMENTS, True)
+        assert (code, "changed since" in message) == (ErrorCode.CHANGED_SINCE, True)
         await built.done("undo", undo_id=second["undo"])
         await built.done("undo", undo_id=first["undo"])
         assert await built.rows() == {}

@@ -38,7 +38,8 @@ risk = "<=critical"
 # What is reached; wanted are 25 returns.
 MOST_NAMES = 40
 MOST_RETURNS = 51
-MOST_FILES = 49
+# The fiftieth holds how POSIX starts a shell: each system has a file of its own for that.
+MOST_FILES = 50
 
 
 async def traced(folder: Path) -> ValueTrace:

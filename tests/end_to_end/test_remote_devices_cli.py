@@ -52,7 +52,7 @@ async def test_a_device_is_paired_used_and_let_go_from_the_command_line(served, 
         assert "online" in shown.out
         # Nobody in another zone takes a time for their own.
         assert re.search(r"^Since +20\S+ \S+ UTC$", shown.out, re.MULTILINE)
-        assert re.search(r"^WHEN \(UTC\) ", shown.out, re.MULTILINE)
+        assert re.search(r"^TIME \(UTC\) ", shown.out, re.MULTILINE)
         assert run(served, "devices", "revoke", "lab-1", "--json").json["paired"] is False
     examined = run(served, "devices", "doctor", "lab-1", "--json")
     assert examined.code == 5

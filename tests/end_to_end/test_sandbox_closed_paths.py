@@ -19,7 +19,7 @@ import pytest
 
 from core.aip.messages import Result
 from core.device import DeviceConfig, Router, build_router
-from core.device.sandbox import bubblewrap
+from core.device.tools import read_shell_linux
 from core.home import Home
 from core.tasks import TaskGroupOwner
 from tests.fakes.device_process import run as device_command
@@ -366,7 +366,7 @@ async def test_a_link_that_goes_while_it_is_followed_is_a_clear_error(
     for name in ("work", "other", "closed"):
         (root / name).mkdir(parents=True)
     (root / "way").symlink_to("other")
-    read_link, clean_environment = os.readlink, bubblewrap.clean_environment
+    read_link, clean_environment = os.readlink, read_shell_linux.clean_environment
 
     def gone(path: str, **more: int) -> str:
         if str(path).startswith(str(root)):
@@ -386,7 +386,7 @@ async def test_a_link_that_goes_while_it_is_followed_is_a_clear_error(
         monkeypatch.setattr(os, "readlink", gone)
         resolving = await run(router, "pwd", working_directory=f"{root}/way")
         beside = await run(router, "pwd", working_directory=f"{root}/other")
-        monkeypatch.setattr(bubblewrap, "clean_environment", after_the_check)
+        monkeypatch.setattr(read_shell_linux, "clean_environment", after_the_check)
         starting = await run(router, "pwd", working_directory=f"{root}/work")
     assert (resolving.error or "").startswith("path_not_allowed: working_directory cannot be resolved")
     assert (starting.error or "").startswith(

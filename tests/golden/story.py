@@ -430,6 +430,11 @@ async def files(play: Play, console: Console) -> None:
         run = await console.runs.call(OURS, "shell_execute", {"command": line})
         await answer(play, console, "approve")
         await ended(console, run)
+    run = await console.runs.call(OURS, "shell_execute", {"command": "printf many"})
+    asked = await next_approval(console)
+    signed = [other.sign(statement_for(asked, "deny", other.name, "Not now")) for other in play.others[:1]]
+    await console.approvals.decide_many(signed)
+    await ended(console, run)
     await ended(console, await console.runs.call(OURS, "read_file", {"file_path": "/opt/other.txt"}))
     play.undo = result.result["undo"]
     await console.runs.undo_plan(run.summary.id)
@@ -448,6 +453,7 @@ async def journal(play: Play, console: Console) -> None:
     await console.journal.histogram("", 2)
     await console.journal.facets("tool")
     await console.journal.prove(3)
+    await console.journal.export("kind:run_started run:r-0001")
     await console.journal.timeline(around=first.seq)
     await console.policy.backtest(POLICY)
     for blob in [
