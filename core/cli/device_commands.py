@@ -11,6 +11,8 @@ import typer
 from core.cli import certificates
 from core.cli.answer import Answer
 from core.cli.base import command_set, examples, in_session
+from core.cli.device_list import list_devices
+from core.cli.filter_option import TargetsArgument
 from core.cli.output import (
     Block,
     Prose,
@@ -28,6 +30,7 @@ from core.cli.session import Session
 from core.cli.signing import KeySource, sign_change, signs
 from core.cli.terminal import styled
 from core.errors import BadInput, ErrorCode
+from core.filter_words import as_filter
 from core.fleet.advertised import advertised, check_host
 from core.fleet.models import CheckState, DeviceDetails, DeviceSettings, Pairing
 from core.models.devices import Device
@@ -269,6 +272,13 @@ AgentOption = Annotated[
         "--agent", metavar="NAME", help="Which agent of a stock UFO client to address; else it is found."
     ),
 ]
+
+
+@app.command("list", epilog=examples("devices list", "devices list tag:lab !production:yes"))
+def devices_list(context: typer.Context, devices: TargetsArgument = None) -> None:
+    """List the devices and their health, all or those that match; also without the word list."""
+    targets = as_filter(" ".join(devices or []))
+    in_session(context, lambda session: list_devices(session, targets), wait_for_devices=True)
 
 
 @commands.command(

@@ -9,39 +9,10 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from core.cli.answer import Answer
 from core.cli.base import command_set, examples, in_session
-from core.cli.filter_option import TargetsArgument
-from core.cli.output import MOST_REASON, claim_cell, state_cell, table
-from core.cli.session import Session
-from core.filter_words import as_filter, is_filter
+from core.cli.device_list import list_devices
+from core.filter_words import is_filter
 from core.similar import most_like
-
-
-async def list_devices(session: Session, targets: str = "") -> Answer:
-    """List every device with its health, or those that match a filter.
-
-    Raises:
-        BadInput: none does.
-    """
-    # Not of the whole state: it is the one answer whose models are those of the whole API.
-    found = await session.console.devices.match(targets)
-    if targets and not found:
-        from core.models.device_filter import no_match
-
-        raise no_match(targets, await session.console.devices.match(""))
-    rows = [
-        (
-            one.name,
-            state_cell(one.health),
-            one.tool_count,
-            claim_cell(one.system or one.platform),
-            " ".join(one.tags),
-            claim_cell(one.reason, MOST_REASON),
-        )
-        for one in found
-    ]
-    return Answer({"devices": found}, [table(("NAME", "HEALTH", "TOOLS", "SYSTEM", "TAGS", "WHY"), rows)])
 
 
 class DeviceCommands(TyperGroup):
@@ -57,12 +28,12 @@ class DeviceCommands(TyperGroup):
         """The commands by name."""
         from core.cli.device_commands import app as about_one_device
 
-        return {**self._declared, **get_group(about_one_device).commands}
+        commands: MutableMapping[str, Any] = get_group(about_one_device).commands
+        return commands
 
     @commands.setter
     def commands(self, given: MutableMapping[str, Any]) -> None:
-        """Take the commands that are declared here."""
-        self._declared = dict(given)
+        """Take the commands that were declared for this group, of which there are none."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is named, or the list with the words as its filter."""
@@ -83,10 +54,3 @@ def devices(context: typer.Context) -> None:
     """List the devices and their health, all or those that match a filter; or see to one of them."""
     if context.invoked_subcommand is None:
         in_session(context, list_devices, wait_for_devices=True)
-
-
-@app.command("list", epilog=examples("devices list", "devices list tag:lab !production:yes"))
-def devices_list(context: typer.Context, devices: TargetsArgument = None) -> None:
-    """List the devices and their health, all or those that match; also without the word list."""
-    targets = as_filter(" ".join(devices or []))
-    in_session(context, lambda session: list_devices(session, targets), wait_for_devices=True)
