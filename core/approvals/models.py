@@ -67,6 +67,7 @@ class NotTaken(StrEnum):
     another request than the one that waits, as after an edit. `needs_other_operator`: this operator's
     approval does not count for it. `expired`: the signature has expired. `not_signed`: the signature is not
     an operator's. `being_answered`: another answer is being recorded, or the call names the request twice.
+    `not_found`: no such request is known, or it ended long ago.
     """
 
     ENDED = "ended"

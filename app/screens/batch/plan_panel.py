@@ -153,7 +153,9 @@ class PlanPanel(QWidget):
         self.as_text.show()
         cells = plural(len(plan.cells), "cell")
         waves = (
-            f" in {len(plan.waves)} waves, first {one_line(some_names(plan.waves[0]))}" if plan.waves else ""
+            f" in {len(plan.waves)} waves, first {one_line(some_names(plan.waves[0], 2))}"
+            if plan.waves
+            else ""
         )
         self.what.setText(f"{plural(len(plan.devices), 'device')}{waves}, {cells}")
         self.what.setToolTip("\n".join(map(one_line, wave_lines(plan.waves, plan.production))))
