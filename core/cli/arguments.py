@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.broken_text import holds_half_a_character
+from core.cli.output import note
 from core.errors import BadInput, ErrorCode
 from core.json_walk import MOST_DIGITS
 from core.text import sentences
@@ -72,18 +73,20 @@ def parse_arguments(words: list[str], schema: dict[str, Any], lenient: bool = Fa
     return found
 
 
-def typed_as_written(words: list[str], schema: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def typed_as_written(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
     """Parse words as arguments; a value of another type than the schema's stays a text and is refused later.
 
-    Also returns how such a value is to be written, empty where there is none.
+    How such a value is to be written is noted on standard error.
 
     Raises:
         BadInput: as `parse_arguments`.
     """
     try:
-        return parse_arguments(words, schema), ""
+        return parse_arguments(words, schema)
     except Mistyped as error:
-        return parse_arguments(words, schema, lenient=True), error.message if error.hint else ""
+        if error.hint:
+            note(error.message)
+        return parse_arguments(words, schema, lenient=True)
 
 
 def _json(key: str, text: str) -> Any:

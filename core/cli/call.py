@@ -20,26 +20,29 @@ from core.cli.base import (
 )
 from core.cli.filter_option import TargetArgument
 from core.cli.follow import HowToFollow, follow
-from core.cli.output import note, one_line
+from core.cli.output import one_line
 from core.cli.results import envelope_json, failure, result_text
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource, identify_if_possible, signs
 from core.commands.results import Basis, CommandStage
-from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
+from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.filter_words import as_filter, is_filter
 from core.service import exit_codes, result_codes
-from core.service.envelope import cell_envelope, envelope_error, refused_envelope
+from core.service.envelope import cell_envelope, envelope_error, lost_envelope, refused_envelope
+from core.text import sentences
 
 commands = command_set()
 
 CanaryOption = Annotated[
-    int | None,
-    typer.Option("--canary", min=1, metavar="NUMBER", help="So many devices are the first wave."),
+    str | None,
+    typer.Option(
+        "--canary", metavar="NUMBER|N%|FILTER", help="The first wave: so many devices, a part, or a filter's."
+    ),
 ]
 WaveOption = Annotated[
-    int | None,
-    typer.Option("--wave", min=1, metavar="NUMBER", help="The others follow in waves of so many."),
+    str | None,
+    typer.Option("--wave", metavar="NUMBER|N%", help="The others follow in waves of so many, or of a part."),
 ]
 ParallelOption = Annotated[
     int | None,
@@ -65,17 +68,36 @@ async def call(
     records it. Nothing is dispatched only where the device does not exist or the words are no arguments.
     """
     try:
-        parameters = _arguments(words, await _schema(session, device, tool))
+        parameters = typed_as_written(words, await _schema(session, device, tool))
         await _identify_where_several_approve(session, device, tool, parameters, unlocking)
         events = session.console.events()
-        run = await session.console.runs.call(device, tool, parameters, timeout)
     except QuarterdeckError as error:
-        # After a lost service it is unknown how far the call came.
-        stage = CommandStage.PREPARE if isinstance(error, BadInput | DeviceError) else None
-        refused = refused_envelope(device, tool, error.info, stage)
-        return failure(refused, error.info, exit_codes.exit_code_of(error.code))
+        return _refused(device, tool, error)
+    try:
+        run = await session.console.runs.call(device, tool, parameters, timeout)
+    except ServiceError as error:
+        return _not_answered(device, tool, error)
+    except QuarterdeckError as error:
+        return _refused(device, tool, error)
     ended = await follow(session, run, events, HowToFollow(wait, json_wanted, unlocking), "nothing was sent")
     return ended if isinstance(ended, Answer) else await _ended(session, ended, saving)
+
+
+def _refused(device: str, tool: str, error: QuarterdeckError) -> Answer:
+    """Say that the call did not become a command."""
+    stage = CommandStage.PREPARE if isinstance(error, BadInput | DeviceError) else None
+    refused = refused_envelope(device, tool, error.info, stage)
+    return failure(refused, error.info, exit_codes.exit_code_of(error.code))
+
+
+def _not_answered(device: str, tool: str, lost: ServiceError) -> Answer:
+    """Say that the service was asked for the call and did not answer: the command may have been sent."""
+    error = ErrorInfo.of(
+        ErrorCode.OUTCOME_UNKNOWN,
+        sentences(lost.message, f"Whether {one_line(tool)} was sent to {one_line(device)} is not known."),
+        "quarterdeck runs list says what is known of it; look before you run this again.",
+    )
+    return failure(lost_envelope(device, tool, error), error, exit_codes.OUTCOME_UNKNOWN)
 
 
 async def _identify_where_several_approve(
@@ -103,13 +125,6 @@ async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
         return {}
     found = [one for one in tools if tool in (one.tool_name, one.tool_key)]
     return found[0].input_schema if found else {}
-
-
-def _arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    parameters, hint = typed_as_written(words, schema)
-    if hint:
-        note(hint)
-    return parameters
 
 
 async def _ended(session: Session, run: Run, saving: Saving | None) -> Answer:
@@ -193,7 +208,7 @@ def call_command(
     saving = Saving.into(save)
     several = is_filter(device)
     rollout = {"canary": canary, "wave": wave, "parallel": parallel}
-    given = {name: number for name, number in rollout.items() if number is not None}
+    given = {name: value for name, value in rollout.items() if value is not None}
     if given and not several:
         raise BadInput(
             f"{device} is one device, and --{next(iter(given))} is for several.",

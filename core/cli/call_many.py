@@ -15,7 +15,7 @@ from core.batch.models import Batch, Rollout, Step
 from core.cli.answer import Answer
 from core.cli.arguments import typed_as_written
 from core.cli.follow import HowToFollow
-from core.cli.output import note, one_line
+from core.cli.output import one_line
 from core.cli.run_answer import identify_where_several_approve, plan_answer, run_to_end
 from core.cli.saving import Saving
 from core.cli.session import Session
@@ -37,7 +37,7 @@ class Call:
     tool: str
     words: list[str]
     timeout: float | None
-    rollout: dict[str, int]
+    rollout: dict[str, int | str]
 
 
 async def plan_call(session: Session, call: Call) -> Answer:
@@ -67,7 +67,11 @@ async def _batch_of(session: Session, call: Call) -> Batch:
     parameters = await _arguments(session, devices, call.tool, call.words)
     try:
         step = Step(id="call", tool=call.tool, parameters=parameters, timeout=call.timeout)
-        rollout = Rollout.model_validate(call.rollout)
+        # A number may be written as a text here, and is none in a batch file.
+        numbers = {
+            name: int(value) if str(value).isdecimal() else value for name, value in call.rollout.items()
+        }
+        rollout = Rollout.model_validate(numbers)
         return Batch(name=call.tool[:200], targets=call.targets, rollout=rollout, steps=[step])
     except ValidationError as error:
         raise BadInput(f"This is not a call: {first_fault(error)}.") from None
@@ -87,10 +91,10 @@ async def _arguments(session: Session, devices: list[Device], tool: str, words: 
         written = json.dumps(schema, sort_keys=True)
         if schema is not None and written not in schemas:
             schemas.add(written)
-            parameters = _typed(words, schema)
+            parameters = typed_as_written(words, schema)
             read.setdefault(json.dumps(parameters, sort_keys=True), (device, parameters))
     if not read:
-        return _typed(words, {})
+        return typed_as_written(words, {})
     (first, parameters), *others = read.values()
     for other, differing in others:
         key = next(key for key in parameters if parameters[key] != differing[key])
@@ -109,10 +113,3 @@ async def _schema(session: Session, device: str, tool: str) -> dict[str, Any] | 
         # What the run says of this device is in the journal.
         return None
     return None if found is None else found.input_schema
-
-
-def _typed(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    parameters, hint = typed_as_written(words, schema)
-    if hint:
-        note(hint)
-    return parameters

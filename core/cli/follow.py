@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from core.aip.messages import ResultStatus
 from core.batch.models import Cell, CellState, Run, RunSummary
 from core.cli.answer import Answer
 from core.cli.asking import ask_here
@@ -16,11 +15,11 @@ from core.cli.results import failure
 from core.cli.run_display import Display, display_for
 from core.cli.session import Session
 from core.cli.signing import KeySource
-from core.commands.results import Basis, CommandStage, Verdict
+from core.commands.results import CommandStage
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
-from core.service.envelope import cell_envelope, refused_envelope
+from core.service.envelope import cell_envelope, lost_envelope, refused_envelope
 from core.service.pages import whole_run
 
 LOOK_AGAIN = 5.0
@@ -243,12 +242,5 @@ def _service_lost(run: Run) -> Answer:
         next=f"quarterdeck runs show {number} says what is known of it; look before you run this again.",
     )
     first = run.cells[0]
-    lost = refused_envelope(first.device, first.tool, error, None).model_copy(
-        update={
-            "run": number,
-            "status": ResultStatus.NONE,
-            "verdict": Verdict.UNKNOWN,
-            "basis": Basis.NO_ANSWER,
-        }
-    )
+    lost = lost_envelope(first.device, first.tool, error, number)
     return failure(lost, error, exit_codes.OUTCOME_UNKNOWN)

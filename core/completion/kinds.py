@@ -53,6 +53,7 @@ KINDS = {
     "OPERATOR": Kind.OPERATOR,
     "AGENT": Kind.AGENT,
     "FILTER": Kind.FILTER,
+    "NUMBER|N%|FILTER": Kind.FILTER,
     "TARGETS": Kind.AGENT_FILTER,
     "TAG": Kind.TAG,
     "QUERY...": Kind.QUERY,
@@ -62,5 +63,6 @@ KINDS = {
         ("NAME", "TEXT", "LINE", "HOST", "HOST:PORT", "ACTOR", "SHA256", "WORD...", "WORDS...", "NUMBER"),
         Kind.TEXT,
     ),
+    "NUMBER|N%": Kind.TEXT,
     "SECONDS": Kind.TEXT,
 }

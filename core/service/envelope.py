@@ -118,6 +118,18 @@ def refused_envelope(
     )
 
 
+def lost_envelope(device: str, tool: str, error: ErrorInfo, run: str | None = None) -> Envelope:
+    """The envelope of a request of which the service did not say what became: it may have been sent."""
+    return refused_envelope(device, tool, error, None).model_copy(
+        update={
+            "run": run,
+            "status": ResultStatus.NONE,
+            "verdict": Verdict.UNKNOWN,
+            "basis": Basis.NO_ANSWER,
+        }
+    )
+
+
 def cell_envelope(cell: Cell, alternatives: list[Alternative] | None = None) -> Envelope:
     """The envelope of a step on a device, whether it has ended or not."""
     result = result_of(cell)

@@ -304,6 +304,23 @@ async def test_attempts_waves_and_recovery_are_told_while_a_run_goes_on_and_in_i
     assert "done (attempt 3 of 3)" in shown.out
 
 
+@pytest.mark.parametrize(
+    ("canary", "first"), [("name:lab-2", ["lab-2"]), ("50%", ["lab-1"]), ("1", ["lab-1"])]
+)
+async def test_the_canary_of_a_call_is_a_number_a_part_or_a_filter(
+    fleet: Fleet, canary: str, first: list[str]
+):
+    words = ("call", "name:lab-1,lab-2", "get_system_info", "info_type=memory", "--canary", canary)
+    told = await fleet.run(*words, "--plan", "--json")
+    assert told.json["plan"]["waves"][0] == first
+
+
+async def test_a_canary_that_is_nothing_of_these_is_bad_input(fleet: Fleet):
+    told = await fleet.run("call", "name:lab-*", "get_system_info", "--canary", "lab", "--plan")
+    assert told.code == 2
+    assert "canary" in told.err
+
+
 async def test_on_a_terminal_the_display_has_waves_attempts_and_what_was_recovered(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ):

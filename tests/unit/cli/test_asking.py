@@ -105,6 +105,20 @@ async def made(
     return answer.code
 
 
+@pytest.mark.parametrize(
+    ("method", "verdict", "code"), [("call", "unknown", 7), ("tools", "refused", 9)], ids=["asked", "not yet"]
+)
+async def test_a_service_that_does_not_answer_leaves_it_unknown_only_once_it_was_asked_for_the_call(
+    host: FakeHost, key: Home, capsys: pytest.CaptureFixture[str], method: str, verdict: str, code: int
+) -> None:
+    host.fake.fail_next[method] = ServiceError("It did not answer within 30 s.", ErrorCode.SERVICE_SILENT)
+    assert await made(host.console("cli:anna"), key, "change") == code
+    envelope = json.loads(capsys.readouterr().out)
+    assert envelope["verdict"] == verdict
+    assert (envelope["basis"] == "nothing_sent") is (verdict == "refused")
+    assert ("is not known" in envelope["error"]["message"]) is (verdict == "unknown")
+
+
 async def test_a_passphrase_with_a_typing_error_decides_nothing_and_is_asked_for_again(
     host: FakeHost, key: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
