@@ -36,32 +36,6 @@ from tests.fakes.signing import anna
 from tests.fakes.tasks_client import TasksExtension, about
 
 
-@pytest.fixture
-async def service(home: Home) -> AsyncIterator[ServiceProcess]:
-    home.create()
-    choose_channel(home, "in-process")
-    async with service_process(home) as process:
-        yield process
-
-
-@pytest.fixture
-async def console(service: ServiceProcess) -> Console:
-    console = await service.console()
-    await console.approvals.register_operator(anna(service.home).operator)
-    await until_online(console)
-    return console
-
-
-@pytest.fixture
-def key(console: Console, home: Home) -> OperatorKey:
-    return anna(home)
-
-
-@pytest.fixture
-async def token(console: Console, key: OperatorKey) -> str:
-    return await add_agent(console, key, "claude")
-
-
 @pytest.fixture(params=["stdio", "http"])
 async def connect(request: pytest.FixtureRequest, home: Home, console: Console) -> AsyncIterator[Connect]:
     """Connects an agent program with a token: `connect(token, mode)`."""

@@ -25,8 +25,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from core.approvals.operator_keys import OperatorKey
 from core.home import Home
 from core.service.console import Console
-from tests.fakes.agents import add_agent
-from tests.fakes.desk import approve, choose_channel, deny, next_approval
+from tests.fakes.desk import approve, deny, next_approval
 from tests.fakes.gateway import (
     ASKS,
     READS,
@@ -38,36 +37,6 @@ from tests.fakes.gateway import (
     touch,
 )
 from tests.fakes.patience import PATIENCE_S
-from tests.fakes.service_process import ServiceProcess, service_process, until_online
-from tests.fakes.signing import anna
-
-NAME = "claude"
-
-
-@pytest.fixture
-async def service(home: Home) -> AsyncIterator[ServiceProcess]:
-    home.create()
-    choose_channel(home, "in-process")
-    async with service_process(home) as process:
-        yield process
-
-
-@pytest.fixture
-async def console(service: ServiceProcess) -> Console:
-    console = await service.console()
-    await console.approvals.register_operator(anna(service.home).operator)
-    await until_online(console)
-    return console
-
-
-@pytest.fixture
-def key(console: Console, home: Home) -> OperatorKey:
-    return anna(home)
-
-
-@pytest.fixture
-async def token(console: Console, key: OperatorKey) -> str:
-    return await add_agent(console, key, NAME)
 
 
 @pytest.mark.parametrize("line", ["stdio", "http"])
@@ -202,7 +171,7 @@ async def test_a_program_that_goes_away_in_a_call_finds_the_run_when_it_comes_ba
 ) -> None:
     wanted = touch(tmp_path / "made") | {"request_id": "once"}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "app", "gateway", "--as", NAME, "--home", str(home.path)),
+        *(sys.executable, "-P", "-m", "app", "gateway", "--as", "claude", "--home", str(home.path)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         env={**os.environ, "QUARTERDECK_TOKEN": token},
